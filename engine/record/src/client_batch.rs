@@ -1,0 +1,251 @@
+//! What a broker checks before it appends a client's batch, as far as it can be seen in the batch alone.
+//!
+//! The records of uncompressed batches are walked. Those of compressed batches are trusted: a client that lies in
+//! one stores bytes that its own consumers can't read, and decompressing every batch would cost more than the
+//! rest of an append together.
+
+use crate::Timestamp;
+use crate::batch::{BatchHeader, RecordBatch, TimestampType};
+use crate::compression::Compression;
+use crate::error::{CorruptBatch, CorruptRecord};
+use crate::record::{Record, Records};
+
+/// What a topic and a request allow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientBatchRules {
+    /// Size of the largest batch, header included, as compressed.
+    pub batch_bytes_max: u32,
+    /// Whether the request is of a version that knows Zstandard.
+    pub zstd_allowed: bool,
+    /// Whose clock the topic's timestamps are.
+    pub timestamp_type: TimestampType,
+    /// Earliest record time allowed, inclusive; looked at only where clients set the time.
+    pub earliest_timestamp: Timestamp,
+    /// Latest record time allowed, inclusive; looked at only where clients set the time.
+    pub latest_timestamp: Timestamp,
+    /// Whether every record needs a key: so on compacted topics.
+    pub keys_required: bool,
+}
+
+/// Why a client's batch isn't appended: one variant an answer of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ClientBatchError {
+    /// CORRUPT_MESSAGE (2): damaged on its way; the client may send it again.
+    #[error("corrupt batch: {0}")]
+    Corrupt(CorruptBatch),
+    /// MESSAGE_TOO_LARGE (10).
+    #[error("batch of {batch_bytes} bytes where at most {batch_bytes_max} may be")]
+    TooLarge {
+        /// Size of the batch.
+        batch_bytes: u64,
+        /// The topic's limit.
+        batch_bytes_max: u32,
+    },
+    /// INVALID_TIMESTAMP (32).
+    #[error("invalid timestamp: {0}")]
+    InvalidTimestamp(InvalidTimestamp),
+    /// UNSUPPORTED_COMPRESSION_TYPE (76): the codec isn't known to this version of the request.
+    #[error("the request's version doesn't know the batch's codec")]
+    UnsupportedCompression,
+    /// INVALID_RECORD (87): well-formed bytes that no log takes.
+    #[error("invalid record: {0}")]
+    InvalidRecord(InvalidRecord),
+}
+
+/// What is wrong with a batch's times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidTimestamp {
+    /// Only brokers mark a batch as having append time.
+    #[error("a client marked its batch as having append time")]
+    AppendTime,
+    /// A time outside of what the topic allows.
+    #[error("{timestamp} lies outside the times the topic allows")]
+    OutOfBounds {
+        /// The time.
+        timestamp: Timestamp,
+        /// The record's index in the batch, where the records were looked at.
+        index: Option<u32>,
+    },
+}
+
+/// What is wrong with a batch that arrived undamaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidRecord {
+    /// No batch at all.
+    #[error("no batch")]
+    NoBatch,
+    /// More than one batch, or bytes behind it.
+    #[error("{0} bytes behind the batch")]
+    BytesBehind(usize),
+    /// A format version that isn't appended.
+    #[error("batch format version {0}")]
+    Magic(i8),
+    /// Clients don't know offsets.
+    #[error("base offset {0}, not 0")]
+    BaseOffset(i64),
+    /// A client's batch has a record for every offset, and at least one.
+    #[error("{record_count} records for {last_offset_delta} + 1 offsets")]
+    Count {
+        /// Records by the header.
+        record_count: i32,
+        /// Last offset delta by the header.
+        last_offset_delta: i32,
+    },
+    /// Only brokers write control batches.
+    #[error("a control batch")]
+    Control,
+    /// A producer with an identity numbers its records.
+    #[error("sequence {0} with a producer id")]
+    Sequence(i32),
+    /// A producer with an identity has an epoch.
+    #[error("producer epoch {0} with a producer id")]
+    ProducerEpoch(i16),
+    /// A transaction belongs to a producer.
+    #[error("a transactional batch without a producer id")]
+    TransactionWithoutProducer,
+    /// A record can't be read, or its offset isn't the next.
+    #[error("record {index}: {cause}")]
+    Record {
+        /// The record's index in the batch.
+        index: u32,
+        /// What is wrong.
+        cause: CorruptRecord,
+    },
+    /// A record without a key where compaction needs one.
+    #[error("record {index} has no key, on a compacted topic")]
+    NoKey {
+        /// The record's index in the batch.
+        index: u32,
+    },
+}
+
+/// Checks the one batch that a produce request carries for a partition.
+///
+/// What needs a producer's history (duplicates, sequence gaps, fencing) is the log's to check.
+///
+/// # Errors
+/// See [`ClientBatchError`].
+pub fn validate_client_batch<'a>(
+    bytes: &'a [u8],
+    rules: &ClientBatchRules,
+) -> Result<RecordBatch<'a>, ClientBatchError> {
+    let (batch, rest) =
+        RecordBatch::parse_unchecked(bytes, u32::MAX).map_err(|corrupt| refusal_of_header(corrupt, bytes))?;
+    let header = batch.header();
+    if header.batch_bytes > rules.batch_bytes_max {
+        return Err(too_large(header.batch_bytes, rules));
+    }
+    if !rest.is_empty() {
+        return Err(ClientBatchError::InvalidRecord(InvalidRecord::BytesBehind(rest.len())));
+    }
+    batch.verify_checksum().map_err(ClientBatchError::Corrupt)?;
+    check_identity(header).map_err(ClientBatchError::InvalidRecord)?;
+    check_policy(header, rules)?;
+    match header.compression() {
+        Compression::None => walk(&batch, rules),
+        Compression::Gzip | Compression::Snappy | Compression::Lz4 | Compression::Zstd => Ok(batch),
+    }
+}
+
+fn too_large(batch_bytes: u32, rules: &ClientBatchRules) -> ClientBatchError {
+    let batch_bytes_max = rules.batch_bytes_max;
+    ClientBatchError::TooLarge { batch_bytes: u64::from(batch_bytes), batch_bytes_max }
+}
+
+/// Sorts what the parser found by whether sending it again could help.
+fn refusal_of_header(corrupt: CorruptBatch, bytes: &[u8]) -> ClientBatchError {
+    match corrupt {
+        CorruptBatch::HeaderIncomplete { .. } if bytes.is_empty() => {
+            ClientBatchError::InvalidRecord(InvalidRecord::NoBatch)
+        }
+        CorruptBatch::Magic(magic) => ClientBatchError::InvalidRecord(InvalidRecord::Magic(magic)),
+        CorruptBatch::RecordCount { record_count, last_offset_delta } => {
+            ClientBatchError::InvalidRecord(InvalidRecord::Count { record_count, last_offset_delta })
+        }
+        CorruptBatch::HeaderIncomplete { .. }
+        | CorruptBatch::LengthTooSmall(_)
+        | CorruptBatch::TooLarge { .. }
+        | CorruptBatch::Truncated { .. }
+        | CorruptBatch::Checksum { .. }
+        | CorruptBatch::Codec(_) => ClientBatchError::Corrupt(corrupt),
+    }
+}
+
+fn check_identity(header: &BatchHeader) -> Result<(), InvalidRecord> {
+    if header.base_offset != 0 {
+        return Err(InvalidRecord::BaseOffset(header.base_offset));
+    }
+    if header.record_count != header.last_offset_delta.saturating_add(1) {
+        return Err(wrong_count(header));
+    }
+    if header.is_control() {
+        return Err(InvalidRecord::Control);
+    }
+    if header.has_producer() && header.base_sequence < 0 {
+        return Err(InvalidRecord::Sequence(header.base_sequence));
+    }
+    if header.has_producer() && header.producer_epoch.0 < 0 {
+        return Err(InvalidRecord::ProducerEpoch(header.producer_epoch.0));
+    }
+    if header.is_transactional() && !header.has_producer() {
+        return Err(InvalidRecord::TransactionWithoutProducer);
+    }
+    Ok(())
+}
+
+fn wrong_count(header: &BatchHeader) -> InvalidRecord {
+    InvalidRecord::Count {
+        record_count: header.record_count.cast_signed(),
+        last_offset_delta: header.last_offset_delta.cast_signed(),
+    }
+}
+
+fn check_policy(header: &BatchHeader, rules: &ClientBatchRules) -> Result<(), ClientBatchError> {
+    if header.compression() == Compression::Zstd && !rules.zstd_allowed {
+        return Err(ClientBatchError::UnsupportedCompression);
+    }
+    if rules.timestamp_type == TimestampType::LogAppend {
+        return Ok(());
+    }
+    if header.timestamp_type() == TimestampType::LogAppend {
+        return Err(ClientBatchError::InvalidTimestamp(InvalidTimestamp::AppendTime));
+    }
+    check_time(header.max_timestamp, None, rules)
+}
+
+fn check_time(
+    timestamp: Timestamp,
+    index: Option<u32>,
+    rules: &ClientBatchRules,
+) -> Result<(), ClientBatchError> {
+    let allowed = rules.earliest_timestamp..=rules.latest_timestamp;
+    let append_time = rules.timestamp_type == TimestampType::LogAppend;
+    if append_time || timestamp == Timestamp::NONE || allowed.contains(&timestamp) {
+        return Ok(());
+    }
+    Err(ClientBatchError::InvalidTimestamp(InvalidTimestamp::OutOfBounds { timestamp, index }))
+}
+
+fn walk<'a>(batch: &RecordBatch<'a>, rules: &ClientBatchRules) -> Result<RecordBatch<'a>, ClientBatchError> {
+    let header = batch.header();
+    let mut max_timestamp = Timestamp::NONE;
+    for (index, record) in (0..).zip(Records::new(header, batch.records_section())) {
+        let refused = |cause| ClientBatchError::InvalidRecord(InvalidRecord::Record { index, cause });
+        let record = record.map_err(refused)?;
+        check_record(&record, index, rules)?;
+        max_timestamp = max_timestamp.max(record.timestamp);
+    }
+    let client_sets_time = rules.timestamp_type == TimestampType::Create;
+    let wrong = client_sets_time && max_timestamp != header.max_timestamp;
+    Ok(batch.with_corrected_max_timestamp(wrong.then_some(max_timestamp)))
+}
+
+fn check_record(record: &Record<'_>, index: u32, rules: &ClientBatchRules) -> Result<(), ClientBatchError> {
+    if rules.keys_required && record.key.is_none() {
+        return Err(ClientBatchError::InvalidRecord(InvalidRecord::NoKey { index }));
+    }
+    check_time(record.timestamp, Some(index), rules)
+}
+
+#[cfg(test)]
+mod tests;
