@@ -1,0 +1,358 @@
+//! What may be asked of the metadata, and its bytes in the metadata log.
+//!
+//! ```text
+//! version (1) | tag | fields of the command
+//! ```
+//!
+//! A command says what is wanted, with everything random or timed in it already drawn (a topic's id, the node order of an
+//! assignment): applying it is left no choice. The log entry around it carries its length and its checksum.
+
+use engine_record::{NodeId, ShardId, TopicId};
+
+use crate::codec::{DecodeError, Reader, Writer};
+use crate::metadata::lanes::Lane;
+
+/// The version of the bytes that [`Command::encode`] writes.
+const VERSION: u8 = 1;
+
+/// The largest encoding of a command that may be proposed, in bytes.
+pub const COMMAND_BYTES_MAX: usize = 1 << 20;
+
+/// The producer ids a node asks for at a time.
+pub const PRODUCER_ID_BLOCK: u32 = 1_000;
+
+/// One change to the metadata.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// A node's process has started and says who and where it is.
+    RegisterNode(RegisterNode),
+    /// A topic comes to be, with its partitions placed.
+    CreateTopic(CreateTopic),
+    /// A topic ends. Its id never returns.
+    DeleteTopic {
+        /// The topic.
+        id: TopicId,
+    },
+    /// Every partition led by a node gets a new leader epoch, under the same leader.
+    BumpLeaderEpochs {
+        /// The leader.
+        node: NodeId,
+        /// Why.
+        reason: BumpReason,
+    },
+    /// A node takes a block of producer ids for itself.
+    AllocateProducerIds {
+        /// The node.
+        node: NodeId,
+        /// The process that asks; refused where a newer one has registered.
+        incarnation: Incarnation,
+        /// How many ids, usually [`PRODUCER_ID_BLOCK`]; 0 is refused.
+        count: u32,
+    },
+}
+
+/// One run of a node's process: a random number drawn at its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Incarnation(pub u128);
+
+/// The fields of [`Command::RegisterNode`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RegisterNode {
+    /// The node.
+    pub node: NodeId,
+    /// The identity of its data directory, drawn when that was formatted.
+    pub directory_id: u128,
+    /// The process.
+    pub incarnation: Incarnation,
+    /// How many shards it runs: from 1 to [`SHARD_COUNT_MAX`](crate::metadata::image::SHARD_COUNT_MAX).
+    pub shards: u16,
+    /// Where clients and peers reach it: at most one address per listener and shard.
+    pub endpoints: Vec<ListenerEndpoint>,
+    /// Whether its logs were closed in order. An unclean start bumps the leader epoch of every partition it leads.
+    pub clean_start: bool,
+}
+
+/// One address of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenerEndpoint {
+    /// The listener's name, as the configuration spells it.
+    pub listener: String,
+    /// The shard that is reached there.
+    pub shard: ShardId,
+    /// The advertised host name or address.
+    pub host: String,
+    /// The advertised port.
+    pub port: u16,
+}
+
+/// The fields of [`Command::CreateTopic`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreateTopic {
+    /// The topic's name.
+    pub name: String,
+    /// A fresh random id.
+    pub id: TopicId,
+    /// Where each partition lies, from partition 0.
+    pub partitions: Vec<PartitionAssignment>,
+    /// Settings of the topic, by Kafka's names, already checked; a name at most once.
+    pub configs: Vec<(String, String)>,
+}
+
+/// Where one partition lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartitionAssignment {
+    /// The nodes that hold it, the preferred leader first.
+    pub replicas: Vec<NodeId>,
+    /// Which of a node's shards owns it: the lane modulo the node's shards.
+    pub lane: Lane,
+}
+
+/// Why leader epochs are bumped without a change of leader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BumpReason {
+    /// The leader found, after an unclean stop, that its logs may have lost what no flush had covered.
+    UncleanStart,
+}
+
+impl Command {
+    /// The command's bytes.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::new();
+        writer.u8(VERSION);
+        match self {
+            Self::RegisterNode(registration) => registration.write(&mut writer),
+            Self::CreateTopic(topic) => topic.write(&mut writer),
+            Self::DeleteTopic { id } => {
+                writer.u8(3);
+                writer.topic_id(*id);
+            }
+            Self::BumpLeaderEpochs { node, reason: BumpReason::UncleanStart } => {
+                writer.u8(4);
+                writer.node(*node);
+                writer.u8(1);
+            }
+            Self::AllocateProducerIds { node, incarnation, count } => {
+                writer.u8(5);
+                writer.node(*node);
+                writer.u128(incarnation.0);
+                writer.number(*count);
+            }
+        }
+        writer.into_bytes()
+    }
+
+    /// Reads what [`Command::encode`] wrote.
+    ///
+    /// # Errors
+    ///
+    /// The bytes are no command of a version that this program knows.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(bytes);
+        match reader.u8()? {
+            VERSION => {}
+            other => return Err(DecodeError::Version(other)),
+        }
+        let command = Self::read(&mut reader)?;
+        reader.finish()?;
+        Ok(command)
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        match reader.u8()? {
+            1 => RegisterNode::read(reader).map(Self::RegisterNode),
+            2 => CreateTopic::read(reader).map(Self::CreateTopic),
+            3 => Ok(Self::DeleteTopic { id: reader.topic_id()? }),
+            4 => Ok(Self::BumpLeaderEpochs { node: reader.node()?, reason: BumpReason::read(reader)? }),
+            5 => Ok(Self::AllocateProducerIds {
+                node: reader.node()?,
+                incarnation: Incarnation(reader.u128()?),
+                count: reader.number()?,
+            }),
+            other => Err(DecodeError::Tag(other)),
+        }
+    }
+}
+
+impl BumpReason {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        match reader.u8()? {
+            1 => Ok(Self::UncleanStart),
+            other => Err(DecodeError::Tag(other)),
+        }
+    }
+}
+
+impl RegisterNode {
+    fn write(&self, writer: &mut Writer) {
+        writer.u8(1);
+        writer.node(self.node);
+        writer.u128(self.directory_id);
+        writer.u128(self.incarnation.0);
+        writer.number(self.shards);
+        writer.list(&self.endpoints, |writer, endpoint| endpoint.write(writer));
+        writer.flag(self.clean_start);
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            node: reader.node()?,
+            directory_id: reader.u128()?,
+            incarnation: Incarnation(reader.u128()?),
+            shards: reader.number()?,
+            endpoints: reader.list(ListenerEndpoint::BYTES_MIN, ListenerEndpoint::read)?,
+            clean_start: reader.flag()?,
+        })
+    }
+}
+
+impl ListenerEndpoint {
+    /// The least an endpoint takes: two empty texts, a shard and a port.
+    pub(crate) const BYTES_MIN: usize = 4;
+
+    pub(crate) fn write(&self, writer: &mut Writer) {
+        writer.text(&self.listener);
+        writer.number(self.shard.0);
+        writer.text(&self.host);
+        writer.number(self.port);
+    }
+
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            listener: reader.text()?,
+            shard: ShardId(reader.number()?),
+            host: reader.text()?,
+            port: reader.number()?,
+        })
+    }
+}
+
+impl CreateTopic {
+    fn write(&self, writer: &mut Writer) {
+        writer.u8(2);
+        writer.text(&self.name);
+        writer.topic_id(self.id);
+        writer.list(&self.partitions, |writer, partition| {
+            writer.list(&partition.replicas, |writer, node| writer.node(*node));
+            writer.number(partition.lane.value());
+        });
+        writer.list(&self.configs, |writer, (name, value)| {
+            writer.text(name);
+            writer.text(value);
+        });
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            name: reader.text()?,
+            id: reader.topic_id()?,
+            partitions: reader.list(2, PartitionAssignment::read)?,
+            configs: reader.list(2, |reader| Ok((reader.text()?, reader.text()?)))?,
+        })
+    }
+}
+
+impl PartitionAssignment {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self { replicas: reader.list(1, Reader::node)?, lane: Lane::read(reader)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn endpoint() -> impl Strategy<Value = ListenerEndpoint> {
+        (".{0,8}", 0..64_u16, ".{0,8}", any::<u16>()).prop_map(|(listener, shard, host, port)| {
+            ListenerEndpoint { listener, shard: ShardId(shard), host, port }
+        })
+    }
+
+    fn node() -> impl Strategy<Value = NodeId> {
+        (0..=i32::MAX).prop_map(NodeId)
+    }
+
+    fn assignment() -> impl Strategy<Value = PartitionAssignment> {
+        (prop::collection::vec(node(), 0..4), 0..1024_u16)
+            .prop_map(|(replicas, lane)| PartitionAssignment { replicas, lane: Lane::new(lane).unwrap() })
+    }
+
+    fn registration() -> impl Strategy<Value = Command> {
+        (node(), any::<(u128, u128, u16, bool)>(), prop::collection::vec(endpoint(), 0..5)).prop_map(
+            |(node, (directory_id, incarnation, shards, clean_start), endpoints)| {
+                Command::RegisterNode(RegisterNode {
+                    node,
+                    directory_id,
+                    incarnation: Incarnation(incarnation),
+                    shards,
+                    endpoints,
+                    clean_start,
+                })
+            },
+        )
+    }
+
+    fn creation() -> impl Strategy<Value = Command> {
+        let configs = prop::collection::vec((".{0,9}", ".{0,9}"), 0..3);
+        (".{0,12}", any::<[u8; 16]>(), prop::collection::vec(assignment(), 0..5), configs).prop_map(
+            |(name, id, partitions, configs)| {
+                Command::CreateTopic(CreateTopic { name, id: TopicId(id), partitions, configs })
+            },
+        )
+    }
+
+    fn command() -> impl Strategy<Value = Command> {
+        let allocation = (node(), any::<u128>(), any::<u32>()).prop_map(|(node, incarnation, count)| {
+            Command::AllocateProducerIds { node, incarnation: Incarnation(incarnation), count }
+        });
+        prop_oneof![
+            registration(),
+            creation(),
+            any::<[u8; 16]>().prop_map(|id| Command::DeleteTopic { id: TopicId(id) }),
+            node().prop_map(|node| Command::BumpLeaderEpochs { node, reason: BumpReason::UncleanStart }),
+            allocation,
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_command_is_read_as_it_was_written(command in command()) {
+            prop_assert_eq!(Command::decode(&command.encode()), Ok(command));
+        }
+
+        #[test]
+        fn a_command_cut_short_is_refused(command in command(), cut in any::<prop::sample::Index>()) {
+            let bytes = command.encode();
+            prop_assert!(Command::decode(&bytes[..cut.index(bytes.len())]).is_err());
+        }
+
+        #[test]
+        fn any_bytes_are_a_command_in_its_one_form_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..64), tag in 1..6_u8) {
+            let bytes = [&[VERSION, tag], &bytes[..]].concat();
+            if let Ok(command) = Command::decode(&bytes) {
+                prop_assert_eq!(command.encode(), bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn the_bytes_of_a_command_are_a_contract() {
+        let command = Command::AllocateProducerIds {
+            node: NodeId(300),
+            incarnation: Incarnation(0x0102),
+            count: PRODUCER_ID_BLOCK,
+        };
+        let mut expected = vec![1, 5, 0xac, 0x02, 0x02, 0x01];
+        expected.extend([0; 14]);
+        expected.extend([0xe8, 0x07]);
+        assert_eq!(command.encode(), expected);
+    }
+
+    #[test]
+    fn a_newer_version_and_an_unknown_tag_are_named() {
+        assert_eq!(Command::decode(&[2, 1]), Err(DecodeError::Version(2)));
+        assert_eq!(Command::decode(&[1, 99]), Err(DecodeError::Tag(99)));
+        assert_eq!(Command::decode(&[]), Err(DecodeError::Truncated));
+    }
+}
