@@ -1,0 +1,45 @@
+//! The messages, a file an API, each with request and response. Fields keep the protocol's names and order.
+
+pub mod api_versions;
+pub mod create_topics;
+pub mod delete_topics;
+pub mod describe_cluster;
+pub mod fetch;
+pub mod init_producer_id;
+pub mod list_offsets;
+pub mod metadata;
+pub mod produce;
+
+pub use api_versions::{ApiVersionsRequest, ApiVersionsResponse};
+pub use create_topics::{CreateTopicsRequest, CreateTopicsResponse};
+pub use delete_topics::{DeleteTopicsRequest, DeleteTopicsResponse};
+pub use describe_cluster::{DescribeClusterRequest, DescribeClusterResponse};
+pub use fetch::{FetchRequest, FetchResponse};
+pub use init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
+pub use list_offsets::{ListOffsetsRequest, ListOffsetsResponse};
+pub use metadata::{MetadataRequest, MetadataResponse};
+pub use produce::{ProduceRequest, ProduceResponse};
+
+use crate::message::wire_structs;
+
+wire_structs! {
+    /// Who leads a partition now, sent along with errors that say that the one asked doesn't.
+    structure LeaderIdAndEpoch {
+        /// Broker id of the leader, -1 if there is none.
+        leader_id: i32 = -1;
+        /// The leader's epoch, -1 if unknown.
+        leader_epoch: i32 = -1;
+    }
+
+    /// Where a broker named in a [`LeaderIdAndEpoch`] can be reached.
+    structure NodeEndpoint<'a> {
+        /// Broker id.
+        node_id: i32;
+        /// Host name or address.
+        host: &'a str;
+        /// Port.
+        port: i32;
+        /// Rack, if it has one.
+        rack: Option<&'a str>;
+    }
+}
