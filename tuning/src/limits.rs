@@ -297,10 +297,10 @@ mod tests {
     use crate::test_host::TestHost;
 
     const LIMITS: &str = "\
-Limit                     Soft Limit           Hard Limit           Units     
-Max cpu time              unlimited            unlimited            seconds   
-Max open files            1024                 524288               files     
-Max locked memory         8388608              unlimited            bytes     
+Limit                     Soft Limit           Hard Limit           Units
+Max cpu time              unlimited            unlimited            seconds
+Max open files            1024                 524288               files
+Max locked memory         8388608              unlimited            bytes
 ";
 
     fn host(release: &str) -> TestHost {
