@@ -115,6 +115,8 @@ pub trait StreamWriter: 'static {
 pub enum SendPiece<I: Io> {
     /// Bytes made for this send.
     Owned(Vec<u8>),
+    /// A range of bytes that others hold too, to send them again or to use their memory again.
+    Shared(Rc<Vec<u8>>, Range<usize>),
     /// A range of a buffer that others may hold too.
     Buffer(Rc<I::Buffer>, Range<usize>),
     /// A range of what a read gave.
@@ -130,6 +132,7 @@ impl<I: Io> SendPiece<I> {
     pub fn as_slice(&self) -> &[u8] {
         match self {
             Self::Owned(bytes) => bytes,
+            Self::Shared(bytes, range) => &bytes[range.clone()],
             Self::Buffer(buffer, range) => &buffer.as_slice()[range.clone()],
             Self::Read(bytes, range) => &bytes.as_ref()[range.clone()],
         }
@@ -140,6 +143,7 @@ impl<I: Io> Clone for SendPiece<I> {
     fn clone(&self) -> Self {
         match self {
             Self::Owned(bytes) => Self::Owned(bytes.clone()),
+            Self::Shared(bytes, range) => Self::Shared(Rc::clone(bytes), range.clone()),
             Self::Buffer(buffer, range) => Self::Buffer(Rc::clone(buffer), range.clone()),
             Self::Read(bytes, range) => Self::Read(bytes.clone(), range.clone()),
         }
