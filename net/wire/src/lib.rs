@@ -27,21 +27,27 @@
 pub mod api;
 pub mod error;
 pub mod error_code;
+pub mod fetch;
 pub mod frame;
 pub mod header;
 pub mod message;
 pub mod messages;
+pub mod produce;
 pub mod reader;
+pub mod topic_ref;
 pub mod uuid;
 pub mod writer;
 
 pub use api::{ApiKey, VersionRange};
 pub use error::{DecodeError, EncodeError, Place};
 pub use error_code::ErrorCode;
+pub use fetch::{FetchFrame, FetchResponseStart, FetchResponseWriter, FetchedPartition};
 pub use frame::{FrameError, FrameStep, encode_request, encode_response, next_frame};
 pub use header::{RequestHeader, decode_response_header, encode_response_header};
 pub use message::{Message, Request};
+pub use produce::ProduceView;
 pub use reader::Reader;
+pub use topic_ref::TopicRef;
 pub use uuid::Uuid;
 pub use writer::Writer;
 

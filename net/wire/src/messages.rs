@@ -24,6 +24,7 @@ use crate::message::wire_structs;
 
 wire_structs! {
     /// Who leads a partition now, sent along with errors that say that the one asked doesn't.
+    #[derive(Copy, Eq)]
     structure LeaderIdAndEpoch {
         /// Broker id of the leader, -1 if there is none.
         leader_id: i32 = -1;

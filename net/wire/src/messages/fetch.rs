@@ -132,6 +132,7 @@ wire_structs! {
     }
 
     /// The largest epoch before the follower's last that both logs have, and where it ends in the leader's.
+    #[derive(Copy, Eq)]
     structure EpochEndOffset {
         /// The epoch, -1 for none.
         epoch: i32 = -1;
@@ -148,6 +149,7 @@ wire_structs! {
     }
 
     /// A transaction whose records a committed reader drops.
+    #[derive(Copy, Eq)]
     structure AbortedTransaction {
         /// Its producer id.
         producer_id: i64;
