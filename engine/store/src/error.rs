@@ -1,0 +1,210 @@
+//! What can go wrong, in three kinds: refusals that leave no trace, damage, and the store's own end.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use engine_record::TopicPartition;
+
+use crate::checkpoint::CorruptCheckpoint;
+use crate::config::ConfigError;
+use crate::format::FormatError;
+
+/// What was being done to a file or folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskOperation {
+    /// Opening or creating a file.
+    Open,
+    /// Reading.
+    Read,
+    /// Writing.
+    Write,
+    /// Making writes durable.
+    Flush,
+    /// Giving a file space.
+    Allocate,
+    /// Setting a file's size.
+    Truncate,
+    /// Making, listing, renaming or removing an entry of a folder.
+    Folder,
+}
+
+/// An operation on a file or folder that the system refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{operation:?} of {} failed: {kind} (os error {code:?})", path.display())]
+pub struct DiskError {
+    /// What was being done.
+    pub operation: DiskOperation,
+    /// To what.
+    pub path: PathBuf,
+    /// How the system called it.
+    pub kind: io::ErrorKind,
+    /// The system's number for it.
+    pub code: Option<i32>,
+}
+
+impl DiskError {
+    pub(crate) fn new(operation: DiskOperation, path: &Path, error: &io::Error) -> Self {
+        Self { operation, path: path.to_owned(), kind: error.kind(), code: error.raw_os_error() }
+    }
+
+    /// Whether there was no space.
+    pub(crate) fn is_storage_full(&self) -> bool {
+        matches!(self.kind, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+    }
+}
+
+/// Names what was done to which path, for `map_err`.
+pub(crate) fn disk(operation: DiskOperation, path: &Path) -> impl FnOnce(io::Error) -> DiskError + '_ {
+    move |error| DiskError::new(operation, path, &error)
+}
+
+/// Why a store, or one of its partitions, doesn't open, close or change.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// A setting can't be.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The folder's format isn't ours to use.
+    #[error(transparent)]
+    Format(#[from] FormatError),
+    /// The system refused an operation. Nothing was acknowledged that this could lose.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// Bytes that had been durable are damaged or gone. The partition is quarantined: nothing of it was changed.
+    #[error("{} is damaged at byte {position}: {why}", file.display())]
+    Corrupt {
+        /// The damaged file.
+        file: PathBuf,
+        /// The first byte that isn't what it was.
+        position: u64,
+        /// What is wrong there.
+        why: Corruption,
+    },
+    /// The partition is open already.
+    #[error("partition {0} is open already")]
+    AlreadyOpen(TopicPartition),
+    /// There is no such partition open.
+    #[error("partition {0} is not open")]
+    NotOpen(TopicPartition),
+    /// The store or the partition is shut down.
+    #[error("closed")]
+    Closed,
+    /// The store has failed and answers nothing any more.
+    #[error("the store has failed: {0}")]
+    Failed(StoreFailure),
+}
+
+/// What is wrong with bytes that had been durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Corruption {
+    /// A batch below the durable point can't be read.
+    #[error("{0}")]
+    Batch(engine_record::CorruptBatch),
+    /// The file ends before the durable point.
+    #[error("the file ends before its durable bytes do")]
+    FileTooShort,
+    /// The file isn't there.
+    #[error("the file is missing")]
+    FileMissing,
+    /// A checkpoint can't be read.
+    #[error(transparent)]
+    Checkpoint(#[from] CorruptCheckpoint),
+}
+
+/// The write or flush that ended the store. It is never tried again: whether it took effect can't be known.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(transparent)]
+pub struct StoreFailure(pub DiskError);
+
+/// Why a batch was not appended. The log is as it was.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AppendError {
+    /// The log refuses the batch.
+    #[error("refused")]
+    Refused,
+    /// There is no space for it. Later appends work once there is.
+    #[error("no space left to append")]
+    StorageFull,
+    /// A file can't be opened at the moment.
+    #[error(transparent)]
+    Unavailable(DiskError),
+    /// The bytes changed after they were checked: the checksum of the copy isn't the batch's.
+    #[error("the batch's bytes changed while they were copied")]
+    ChangedWhileCopied,
+    /// The partition or the store is shut down.
+    #[error("closed")]
+    Closed,
+    /// The store has failed.
+    #[error("the store has failed: {0}")]
+    Failed(StoreFailure),
+}
+
+/// Why nothing was read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// The offset isn't in the log.
+    #[error("the offset is not between {log_start} and {log_end}")]
+    OutOfRange {
+        /// The earliest offset there is.
+        log_start: engine_record::Offset,
+        /// The offset the next record gets.
+        log_end: engine_record::Offset,
+    },
+    /// The system refused an operation.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// What was read isn't a batch of this log.
+    #[error("{} is damaged at byte {position}: {why}", file.display())]
+    Corrupt {
+        /// The damaged file.
+        file: PathBuf,
+        /// The first byte that isn't what it was.
+        position: u64,
+        /// What is wrong there.
+        why: Corruption,
+    },
+    /// The partition or the store is shut down.
+    #[error("closed")]
+    Closed,
+    /// The store has failed.
+    #[error("the store has failed: {0}")]
+    Failed(StoreFailure),
+}
+
+/// Why a wait ended before what it waited for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WaitError {
+    /// The partition or the store is shut down.
+    #[error("closed")]
+    Closed,
+    /// The store has failed.
+    #[error("the store has failed: {0}")]
+    Failed(StoreFailure),
+}
+
+impl From<WaitError> for AppendError {
+    fn from(error: WaitError) -> Self {
+        match error {
+            WaitError::Closed => Self::Closed,
+            WaitError::Failed(failure) => Self::Failed(failure),
+        }
+    }
+}
+
+impl From<WaitError> for ReadError {
+    fn from(error: WaitError) -> Self {
+        match error {
+            WaitError::Closed => Self::Closed,
+            WaitError::Failed(failure) => Self::Failed(failure),
+        }
+    }
+}
+
+impl From<WaitError> for StoreError {
+    fn from(error: WaitError) -> Self {
+        match error {
+            WaitError::Closed => Self::Closed,
+            WaitError::Failed(failure) => Self::Failed(failure),
+        }
+    }
+}

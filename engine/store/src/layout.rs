@@ -1,0 +1,157 @@
+//! Where things lie in the data folder. Every name of a file or folder is made and read here.
+//!
+//! ```text
+//! <folder>/format.toml
+//!          checkpoints/<shard>.0  <shard>.1  <shard>.clean
+//!          topics/<topic id>/name
+//!                 topics/<topic id>/<partition>/<base offset, 20 digits>.log
+//!                                               <base offset, 20 digits>.index
+//!                                               next.segment
+//! ```
+
+use std::path::{Path, PathBuf};
+
+use engine_record::{Offset, PartitionIndex, ShardId, TopicId, TopicPartition};
+
+/// Digits of a segment's base offset in its file names.
+const OFFSET_DIGITS: usize = 20;
+
+/// The names of one data folder.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    folder: PathBuf,
+}
+
+impl Layout {
+    pub(crate) fn new(folder: &Path) -> Self {
+        Self { folder: folder.to_owned() }
+    }
+
+    pub(crate) fn format(&self) -> PathBuf {
+        self.folder.join("format.toml")
+    }
+
+    pub(crate) fn checkpoints(&self) -> PathBuf {
+        self.folder.join("checkpoints")
+    }
+
+    /// One of the two slots of a shard's checkpoint.
+    pub(crate) fn checkpoint(&self, shard: ShardId, slot: Slot) -> PathBuf {
+        self.checkpoints().join(format!("{shard}.{}", slot.digit()))
+    }
+
+    /// The mark a shard leaves when it has shut down cleanly.
+    pub(crate) fn clean_marker(&self, shard: ShardId) -> PathBuf {
+        self.checkpoints().join(format!("{shard}.clean"))
+    }
+
+    pub(crate) fn topic(&self, topic: TopicId) -> PathBuf {
+        self.folder.join("topics").join(topic.to_string())
+    }
+
+    pub(crate) fn topic_name(&self, topic: TopicId) -> PathBuf {
+        self.topic(topic).join("name")
+    }
+
+    pub(crate) fn partition(&self, at: TopicPartition) -> PathBuf {
+        let PartitionIndex(partition) = at.partition;
+        self.topic(at.topic).join(partition.to_string())
+    }
+}
+
+/// Which of the two slots of a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Slot {
+    Zero,
+    One,
+}
+
+impl Slot {
+    pub(crate) fn other(self) -> Self {
+        match self {
+            Self::Zero => Self::One,
+            Self::One => Self::Zero,
+        }
+    }
+
+    fn digit(self) -> u8 {
+        match self {
+            Self::Zero => 0,
+            Self::One => 1,
+        }
+    }
+}
+
+/// A file of the folder of checkpoints, by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CheckpointFile {
+    Slot(ShardId, Slot),
+    CleanMarker(ShardId),
+}
+
+impl CheckpointFile {
+    /// `None` for a name that isn't ours, such as what a crash left of an unfinished replacement.
+    pub(crate) fn of_name(name: &Path) -> Option<Self> {
+        let shard = ShardId(name.file_stem()?.to_str()?.parse().ok()?);
+        match name.extension()?.to_str()? {
+            "0" => Some(Self::Slot(shard, Slot::Zero)),
+            "1" => Some(Self::Slot(shard, Slot::One)),
+            "clean" => Some(Self::CleanMarker(shard)),
+            _ => None,
+        }
+    }
+}
+
+/// A segment's file in its partition's folder.
+pub(crate) fn segment(partition_folder: &Path, base: Offset) -> PathBuf {
+    partition_folder.join(format!("{:0OFFSET_DIGITS$}.log", base.value()))
+}
+
+/// The sidecar with a segment's index.
+pub(crate) fn index(partition_folder: &Path, base: Offset) -> PathBuf {
+    partition_folder.join(format!("{:0OFFSET_DIGITS$}.index", base.value()))
+}
+
+/// A segment made ready before its base offset is known.
+pub(crate) fn next_segment(partition_folder: &Path) -> PathBuf {
+    partition_folder.join("next.segment")
+}
+
+/// The base offset in a segment's file name; `None` where `name` is no segment's.
+pub(crate) fn segment_base(name: &Path) -> Option<Offset> {
+    let stem = name.file_stem()?.to_str()?;
+    let is_segment = name.extension()?.to_str()? == "log" && stem.len() == OFFSET_DIGITS;
+    if is_segment { Offset::new(stem.parse().ok()?) } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_segment_s_name_holds_its_base_offset() {
+        let path = segment(Path::new("topics/t/3"), Offset::new(1234).unwrap());
+        assert_eq!(path, Path::new("topics/t/3/00000000000000001234.log"));
+        assert_eq!(segment_base(&path), Offset::new(1234));
+        assert_eq!(segment_base(&segment(Path::new(""), Offset::MAX)), Some(Offset::MAX));
+    }
+
+    #[test]
+    fn other_files_are_no_segments() {
+        let names =
+            ["1.log", "next.segment", "00000000000000001234.index", "x0000000000000001234.log", "log"];
+        for name in names {
+            assert_eq!(segment_base(Path::new(name)), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_files_of_the_checkpoint_folder_are_told_apart() {
+        let layout = Layout::new(Path::new("data"));
+        let slot = CheckpointFile::Slot(ShardId(12), Slot::One);
+        assert_eq!(CheckpointFile::of_name(&layout.checkpoint(ShardId(12), Slot::One)), Some(slot));
+        let marker = CheckpointFile::CleanMarker(ShardId(3));
+        assert_eq!(CheckpointFile::of_name(&layout.clean_marker(ShardId(3))), Some(marker));
+        assert_eq!(CheckpointFile::of_name(Path::new("3.clean.tmp")), None);
+    }
+}

@@ -1,0 +1,56 @@
+//! What a store has done and holds, counted.
+
+use core::cell::RefCell;
+
+/// A store's counters. All but the `_now` ones only grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreMetrics {
+    /// Batches appended, without duplicates.
+    pub appends: u64,
+    /// Bytes of batches appended.
+    pub bytes_appended: u64,
+    /// Writes to segments.
+    pub writes: u64,
+    /// Bytes written to segments, with rewritten and padded blocks.
+    pub bytes_written: u64,
+    /// Turns of group commit.
+    pub flush_turns: u64,
+    /// Files flushed in these turns.
+    pub flushes: u64,
+    /// Appended bytes made durable by these turns.
+    pub bytes_flushed: u64,
+    /// Bytes served from memory.
+    pub bytes_read_tail: u64,
+    /// Bytes served from the page cache that were in it when asked for.
+    pub bytes_read_warm: u64,
+    /// Bytes served from the page cache or by direct reads after they had to be fetched.
+    pub bytes_read_cold: u64,
+    /// Batches of the log scanned by recoveries, in bytes.
+    pub bytes_recovered: u64,
+    /// Partitions recovered after an unclean end.
+    pub recoveries: u64,
+    /// Appends refused for want of space.
+    pub storage_full_refusals: u64,
+    /// Entries written to the checkpoint.
+    pub checkpoint_entries: u64,
+    /// Segments sealed.
+    pub segments_sealed: u64,
+    /// Bytes of pool memory in use.
+    pub pool_bytes_now: u64,
+    /// Appends waiting for pool memory.
+    pub pool_waits: u64,
+}
+
+/// The counters while they count.
+#[derive(Debug, Default)]
+pub(crate) struct Counters(RefCell<StoreMetrics>);
+
+impl Counters {
+    pub(crate) fn count(&self, change: impl FnOnce(&mut StoreMetrics)) {
+        change(&mut self.0.borrow_mut());
+    }
+
+    pub(crate) fn read(&self) -> StoreMetrics {
+        *self.0.borrow()
+    }
+}
