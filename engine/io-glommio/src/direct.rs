@@ -1,0 +1,148 @@
+//! Opening files for direct I/O, and getting to know the drives they lie on.
+//!
+//! The runtime's own open is not used on a path, for three reasons. It asks the file system by path afterwards and
+//! panics where the name has gone meanwhile. It falls back to buffered I/O on tmpfs without a word. And the first file
+//! opened on a drive decides, by a polled read, how the thread drives that drive for ever: on an empty file the read
+//! gives 0 bytes, which it takes for "polling works", and then every read fails and every write burns a core.
+//!
+//! So: a pool thread opens the file and checks what must hold; the first time on a drive, the shard lets the runtime
+//! probe a full file; then the runtime opens the descriptor again through `/proc/self/fd`.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use engine_io::OpenMode;
+use glommio::io::{DmaFile, OpenOptions};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use crate::blocking::Pool;
+use crate::error;
+use crate::folder;
+
+/// A file system's number for tmpfs, as `statfs` gives it.
+const TMPFS: i64 = 0x0102_1994;
+
+/// Covers the largest logical block of any drive.
+const PROBE_BYTES: usize = 64 << 10;
+
+/// A file that may be used for direct I/O.
+pub(crate) struct Opened {
+    pub(crate) descriptor: OwnedFd,
+    /// The drive it lies on.
+    pub(crate) device: u64,
+}
+
+/// Opens a file and checks that it can be used. Runs on a pool thread.
+pub(crate) fn open(path: &Path, mode: OpenMode) -> io::Result<Opened> {
+    let new = mode == OpenMode::New;
+    let file = fs::OpenOptions::new().read(true).write(true).create_new(new).open(path)?;
+    let opened = check(file);
+    if new && opened.is_err() {
+        // The refusal is what matters to the caller; that the empty file could not be removed is not.
+        let _left_behind = fs::remove_file(path);
+    }
+    opened
+}
+
+fn check(file: File) -> io::Result<Opened> {
+    let descriptor = OwnedFd::from(file);
+    require_direct(&descriptor)?;
+    let device = rustix::fs::fstat(&descriptor)?.st_dev;
+    require_readable_drive(device)?;
+    Ok(Opened { descriptor, device })
+}
+
+fn require_direct(descriptor: &OwnedFd) -> io::Result<()> {
+    if rustix::fs::fstatfs(descriptor)?.f_type == TMPFS {
+        return Err(io::Error::new(io::ErrorKind::Unsupported, "tmpfs has no direct I/O"));
+    }
+    match rustix::fs::fcntl_setfl(descriptor, OFlags::DIRECT) {
+        Ok(()) => Ok(()),
+        Err(Errno::INVAL) => {
+            Err(io::Error::new(io::ErrorKind::Unsupported, "the file system has no direct I/O"))
+        }
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Refuses a drive that the runtime would panic on: it reads these files unchecked, and always those of minor 0.
+fn require_readable_drive(device: u64) -> io::Result<()> {
+    const NUMBERS: [&str; 7] = [
+        "rotational",
+        "minimum_io_size",
+        "optimal_io_size",
+        "logical_block_size",
+        "physical_block_size",
+        "max_sectors_kb",
+        "max_segment_size",
+    ];
+    let drive = PathBuf::from(format!("/sys/dev/block/{}:0", rustix::fs::major(device)));
+    let drive = match fs::canonicalize(drive) {
+        Ok(drive) => drive,
+        // Not a plain drive (btrfs, overlay, nfs): the runtime then assumes nothing about it.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let queue = drive.join("queue");
+    let numbers = NUMBERS.iter().all(|name| is_number(&queue.join(name)));
+    let cache = fs::read_to_string(queue.join("write_cache")).is_ok_and(|text| text.starts_with("write "));
+    if numbers && cache && fs::read_dir(drive.join("slaves")).is_ok() {
+        return Ok(());
+    }
+    Err(io::Error::new(io::ErrorKind::Unsupported, "the drive's properties in /sys/dev/block can't be read"))
+}
+
+fn is_number(path: &Path) -> bool {
+    fs::read_to_string(path).is_ok_and(|text| text.trim_matches('\n').parse::<isize>().is_ok())
+}
+
+/// Hands a checked descriptor to the runtime.
+pub(crate) async fn adopt(pool: &Pool, descriptor: OwnedFd) -> io::Result<DmaFile> {
+    let open = async move {
+        let path = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
+        let file = OpenOptions::new().read(true).write(true).dma_open(&path).await.map_err(error::system);
+        // Until here: the path names whatever has this number.
+        drop(descriptor);
+        file
+    };
+    pool.finish(open).await
+}
+
+/// Lets the runtime probe the drive that `folder` lies on with a full file, which leaves no trace. Gives the drive.
+pub(crate) async fn probe(pool: &Pool, folder: &Path) -> io::Result<u64> {
+    let folder = folder.to_owned();
+    let opened = pool.run(move || make_probe_file(&folder)).await?;
+    let file = adopt(pool, opened.descriptor).await?;
+    close(pool, file).await?;
+    Ok(opened.device)
+}
+
+fn make_probe_file(folder: &Path) -> io::Result<Opened> {
+    static PROBES: AtomicU64 = AtomicU64::new(0);
+    let number = PROBES.fetch_add(1, Ordering::Relaxed);
+    let path = folder.join(format!(".probe-{}-{number}", process::id()));
+    let mut file = fs::OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
+    // Nameless from here on, so no crash leaves it behind.
+    fs::remove_file(&path)?;
+    file.write_all(&[0; PROBE_BYTES])?;
+    // Unwritten pages would make the polled read fail for a reason that is not the drive's.
+    file.sync_all()?;
+    check(file)
+}
+
+/// Closes a file and says how that went.
+pub(crate) async fn close(pool: &Pool, file: DmaFile) -> io::Result<()> {
+    pool.finish(async move { file.close().await.map_err(error::system) }).await
+}
+
+/// Takes back a new file that could not be brought into use.
+pub(crate) async fn discard(pool: &Pool, path: &Path) {
+    let path = path.to_owned();
+    // The first failure is the one that is reported.
+    let _left_behind = pool.run(move || folder::unlink(&path)).await;
+}

@@ -1,0 +1,222 @@
+//! Files for direct I/O.
+
+use core::fmt;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use engine_io::{BLOCK_BYTES, Buffer, DirectFile};
+use glommio::io::{DmaBuffer, DmaFile, ReadResult};
+use rustix::fs::FallocateFlags;
+
+use crate::blocking::Pool;
+use crate::direct;
+use crate::error;
+use crate::shrink;
+
+/// Block-aligned memory; from the shard's registered memory while there is some.
+#[repr(transparent)]
+pub struct GlommioBuffer {
+    memory: DmaBuffer,
+}
+
+impl GlommioBuffer {
+    /// Zeroed memory.
+    ///
+    /// # Panics
+    /// Where `bytes` is 0 or not a multiple of [`BLOCK_BYTES`].
+    pub(crate) fn zeroed(bytes: usize) -> Self {
+        assert!(is_whole_blocks(bytes), "a buffer is one block or more");
+        let mut memory = glommio::allocate_dma_buffer(bytes);
+        memory.as_bytes_mut().fill(0);
+        Self { memory }
+    }
+
+    /// The same memory under the runtime's type, so that a write in flight counts as a holder of it.
+    #[expect(unsafe_code, reason = "the runtime takes its own type behind an Rc")]
+    fn into_runtime(buffer: Rc<Self>) -> Rc<DmaBuffer> {
+        let memory = Rc::into_raw(buffer).cast::<DmaBuffer>();
+        // SAFETY: `memory` comes from `Rc::into_raw`, and `repr(transparent)` gives both types one size, alignment and
+        // layout. Either type's drop does the same: drop the one field.
+        unsafe { Rc::from_raw(memory) }
+    }
+}
+
+fn is_whole_blocks(bytes: usize) -> bool {
+    bytes > 0 && bytes.is_multiple_of(BLOCK_BYTES)
+}
+
+impl Buffer for GlommioBuffer {
+    fn as_slice(&self) -> &[u8] {
+        self.memory.as_bytes()
+    }
+
+    fn as_mut_slice(&mut self) -> &mut [u8] {
+        self.memory.as_bytes_mut()
+    }
+
+    fn trim(&mut self, bytes: usize) {
+        assert!(is_whole_blocks(bytes), "a buffer is one block or more");
+        assert!(bytes <= self.memory.len(), "a buffer only shrinks");
+        self.memory.trim_to_size(bytes);
+    }
+}
+
+impl fmt::Debug for GlommioBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GlommioBuffer").field("bytes", &self.memory.len()).finish_non_exhaustive()
+    }
+}
+
+/// What a direct read gave. Clones share the memory.
+#[derive(Clone)]
+pub struct GlommioBytes(Memory);
+
+#[derive(Clone)]
+enum Memory {
+    /// As the kernel filled it.
+    Read(ReadResult),
+    /// Put together from several short reads.
+    Joined(Rc<[u8]>),
+}
+
+impl AsRef<[u8]> for GlommioBytes {
+    fn as_ref(&self) -> &[u8] {
+        match &self.0 {
+            Memory::Read(bytes) => bytes,
+            Memory::Joined(bytes) => bytes,
+        }
+    }
+}
+
+impl fmt::Debug for GlommioBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GlommioBytes").field("bytes", &self.as_ref().len()).finish_non_exhaustive()
+    }
+}
+
+/// A file for direct I/O. Dropping it closes it at the shard's next turn.
+pub struct GlommioFile {
+    file: DmaFile,
+    pool: Pool,
+}
+
+impl GlommioFile {
+    pub(crate) fn new(file: DmaFile, pool: Pool) -> Self {
+        Self { file, pool }
+    }
+
+    #[expect(unsafe_code, reason = "the runtime's file lends its descriptor only as a number")]
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        // SAFETY: `self.file` owns the descriptor and closes it only when it is consumed or dropped, which the borrow
+        // of `self` rules out.
+        unsafe { BorrowedFd::borrow_raw(self.file.as_raw_fd()) }
+    }
+
+    /// A descriptor that a pool thread can use even if this file is closed meanwhile and its number goes to another.
+    fn duplicate(&self) -> io::Result<OwnedFd> {
+        self.descriptor().try_clone_to_owned()
+    }
+
+    fn bytes(&self) -> io::Result<u64> {
+        let stat = rustix::fs::fstat(self.descriptor())?;
+        u64::try_from(stat.st_size).map_err(|_| io::ErrorKind::InvalidData.into())
+    }
+
+    async fn write_once(&self, position: u64, buffer: Rc<GlommioBuffer>) -> io::Result<usize> {
+        self.file.write_rc_at(GlommioBuffer::into_runtime(buffer), position).await.map_err(error::system)
+    }
+
+    /// Writes what a short write left over, so that its cause shows: a full drive says so at the next attempt.
+    async fn write_rest(&self, position: u64, buffer: &GlommioBuffer, mut written: usize) -> io::Result<()> {
+        let whole = buffer.as_slice();
+        while written < whole.len() {
+            let mut rest = GlommioBuffer::zeroed(whole.len() - written);
+            rest.as_mut_slice().copy_from_slice(&whole[written..]);
+            let more = self.write_once(position + written as u64, Rc::new(rest)).await?;
+            written += progress(more)?;
+        }
+        Ok(())
+    }
+
+    async fn read_once(&self, position: u64, bytes: usize) -> io::Result<ReadResult> {
+        self.file.read_at_aligned(position, bytes).await.map_err(error::system)
+    }
+
+    /// Goes on where a read stopped short before the end of the file.
+    async fn read_rest(&self, position: u64, bytes: usize, first: &[u8]) -> io::Result<GlommioBytes> {
+        let mut joined = first.to_vec();
+        while joined.len() < bytes && joined.len().is_multiple_of(BLOCK_BYTES) {
+            let more = self.read_once(position + joined.len() as u64, bytes - joined.len()).await?;
+            if more.is_empty() {
+                break;
+            }
+            joined.extend_from_slice(&more);
+        }
+        Ok(GlommioBytes(Memory::Joined(joined.into())))
+    }
+}
+
+/// A write that got nowhere, or stopped inside a block, can't be continued.
+fn progress(written: usize) -> io::Result<usize> {
+    if is_whole_blocks(written) { Ok(written) } else { Err(io::ErrorKind::WriteZero.into()) }
+}
+
+impl DirectFile for GlommioFile {
+    type Buffer = GlommioBuffer;
+    type Bytes = GlommioBytes;
+
+    async fn write(&self, position: u64, buffer: Rc<GlommioBuffer>) -> io::Result<()> {
+        let written = self.write_once(position, Rc::clone(&buffer)).await?;
+        if written == buffer.as_slice().len() {
+            return Ok(());
+        }
+        self.write_rest(position, &buffer, progress(written)?).await
+    }
+
+    async fn read(&self, position: u64, bytes: usize) -> io::Result<GlommioBytes> {
+        if bytes == 0 {
+            return Ok(GlommioBytes(Memory::Joined(Rc::default())));
+        }
+        let first = self.read_once(position, bytes).await?;
+        if first.len() == bytes || position + first.len() as u64 >= self.bytes()? {
+            return Ok(GlommioBytes(Memory::Read(first)));
+        }
+        self.read_rest(position, bytes, &first).await
+    }
+
+    async fn flush(&self) -> io::Result<()> {
+        self.file.fdatasync().await.map_err(error::system)
+    }
+
+    async fn allocate(&self, position: u64, bytes: u64) -> io::Result<()> {
+        let file = self.duplicate()?;
+        self.pool.run(move || reserve(&file, position, bytes)).await
+    }
+
+    async fn truncate(&self, bytes: u64) -> io::Result<()> {
+        let file = Arc::new(self.duplicate()?);
+        shrink::resize(&self.pool, file, self.bytes()?, bytes).await
+    }
+
+    async fn size(&self) -> io::Result<u64> {
+        self.bytes()
+    }
+
+    async fn close(self) -> io::Result<()> {
+        direct::close(&self.pool, self.file).await
+    }
+}
+
+/// The runtime's own preallocation always begins at 0 and so would fill holes below `position`.
+fn reserve(file: &OwnedFd, position: u64, bytes: u64) -> io::Result<()> {
+    let reserve = || rustix::fs::fallocate(file, FallocateFlags::empty(), position, bytes);
+    rustix::io::retry_on_intr(reserve).map_err(io::Error::from)
+}
+
+impl fmt::Debug for GlommioFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GlommioFile").field("descriptor", &self.file.as_raw_fd()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,89 @@
+//! Folders and small files: plain blocking calls, each a job of the pool.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::shrink::SHRINK_STEP_BYTES;
+
+/// Reads a file of at most `bytes_max` bytes.
+pub(crate) fn read_file(path: &Path, bytes_max: usize) -> io::Result<Vec<u8>> {
+    let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX);
+    let mut bytes = Vec::new();
+    File::open(path)?.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() > bytes_max {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(bytes)
+}
+
+/// Replaces a file's content: neighbour, flush, rename, flush the folder.
+pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut neighbour = path.as_os_str().to_owned();
+    neighbour.push(".tmp");
+    let neighbour = PathBuf::from(neighbour);
+    let mut file = File::create(&neighbour)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&neighbour, path)?;
+    flush_folder(parent(path))
+}
+
+/// Makes a folder and what lies above it, each flushed into its parent.
+///
+/// A folder that exists is flushed into its parent too: whoever made it may have crashed before doing so.
+pub(crate) fn create_folder(path: &Path) -> io::Result<()> {
+    match fs::create_dir(path) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound && parent(path) != path => {
+            create_folder(parent(path))?;
+            fs::create_dir(path)?;
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
+        Err(error) => return Err(error),
+    }
+    flush_folder(parent(path))
+}
+
+/// The names in a folder, sorted.
+pub(crate) fn list_folder(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(path)? {
+        names.push(PathBuf::from(entry?.file_name()));
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// Makes a folder's entries durable.
+pub(crate) fn flush_folder(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+/// Removes a file's name. Where its space is large and nobody else's, gives the file and its size, so that the caller
+/// frees the space in steps; else the system frees it.
+///
+/// The name goes first: a crash in between leaves no shortened file under it.
+pub(crate) fn unlink(path: &Path) -> io::Result<Option<(Arc<OwnedFd>, u64)>> {
+    let bytes = fs::symlink_metadata(path)?.len();
+    let large = bytes > SHRINK_STEP_BYTES;
+    let file = if large { OpenOptions::new().write(true).open(path).ok() } else { None };
+    fs::remove_file(path)?;
+    Ok(file.filter(|file| names_left(file) == Some(0)).map(|file| (Arc::new(file.into()), bytes)))
+}
+
+fn names_left(file: &File) -> Option<u64> {
+    file.metadata().ok().map(|metadata| metadata.nlink())
+}
+
+/// The folder a path lies in.
+pub(crate) fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if folder.as_os_str().is_empty() => Path::new("."),
+        Some(folder) => folder,
+        None => path,
+    }
+}
