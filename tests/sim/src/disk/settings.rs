@@ -1,0 +1,75 @@
+//! How fast a disk is, and how it fails.
+
+use core::ops::RangeInclusive;
+use core::time::Duration;
+use std::io;
+use std::path::Path;
+
+/// The system's number for a device error (EIO).
+const DEVICE_ERROR: i32 = 5;
+
+/// How long operations take; each draws from its range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskLatency {
+    /// A direct read, and bringing a range into the page cache.
+    pub read: RangeInclusive<Duration>,
+    /// A direct write.
+    pub write: RangeInclusive<Duration>,
+    /// A flush of a file or folder.
+    pub flush: RangeInclusive<Duration>,
+    /// Anything else: opening, allocating, renaming, removing.
+    pub metadata: RangeInclusive<Duration>,
+}
+
+impl Default for DiskLatency {
+    fn default() -> Self {
+        let micros = |first, last| Duration::from_micros(first)..=Duration::from_micros(last);
+        Self {
+            read: micros(60, 400),
+            write: micros(40, 400),
+            flush: micros(70, 2_000),
+            metadata: micros(10, 200),
+        }
+    }
+}
+
+/// What goes wrong, and when.
+#[derive(Default)]
+pub(crate) struct DiskFaults {
+    flush_fails: bool,
+    writes: Option<WriteFault>,
+}
+
+struct WriteFault {
+    is_hit: Box<dyn Fn(&Path) -> bool>,
+    /// How many writes still succeed.
+    left: u64,
+}
+
+impl DiskFaults {
+    pub(crate) const fn fail_next_flush(&mut self) {
+        self.flush_fails = true;
+    }
+
+    pub(crate) fn fail_writes(&mut self, is_hit: Box<dyn Fn(&Path) -> bool>, after: u64) {
+        self.writes = Some(WriteFault { is_hit, left: after });
+    }
+
+    /// Whether this flush fails. Asking uses the fault up.
+    pub(crate) const fn flush_fails(&mut self) -> bool {
+        core::mem::replace(&mut self.flush_fails, false)
+    }
+
+    /// Whether this write of the file fails. Asking counts it.
+    pub(crate) fn write_fails(&mut self, path: &Path) -> bool {
+        let Some(fault) = self.writes.as_mut().filter(|fault| (fault.is_hit)(path)) else { return false };
+        let fails = fault.left == 0;
+        fault.left = fault.left.saturating_sub(1);
+        fails
+    }
+}
+
+/// What the system says where a device fails.
+pub(crate) fn device_error() -> io::Error {
+    io::Error::from_raw_os_error(DEVICE_ERROR)
+}
