@@ -147,6 +147,10 @@ impl<'a> Reader<'a> {
         if self.rest.is_empty() { Ok(()) } else { Err(DecodeError::TrailingBytes(self.rest.len())) }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
     pub(crate) fn slice(&mut self, count: usize) -> Result<&'a [u8], DecodeError> {
         let (head, rest) = self.rest.split_at_checked(count).ok_or(DecodeError::Truncated)?;
         self.rest = rest;

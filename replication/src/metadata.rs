@@ -8,13 +8,20 @@
 //! [`Driver`]: driver::Driver
 
 pub mod commands;
+pub mod driver;
+pub mod genesis;
 pub mod image;
 pub mod lanes;
+pub mod membership;
+pub mod message;
 pub mod reply;
+pub mod snapshot;
+pub mod wal;
 
 pub use commands::{
     BumpReason, Command, CreateTopic, Incarnation, ListenerEndpoint, PartitionAssignment, RegisterNode,
 };
+pub use driver::{Config, Driver, Effects};
 pub use image::{ClusterId, Image, Node, Partition, Topic};
 pub use lanes::Lane;
 pub use reply::{AssignmentError, ProducerIdBlock, RegistrationError, Reply, TopicNameError};
