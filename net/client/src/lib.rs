@@ -3,7 +3,9 @@
 
 pub mod accumulator;
 pub mod batch;
+mod errand;
 pub mod metadata;
 pub mod partitioner;
+pub mod producer_core;
 pub mod random;
 pub mod record;
