@@ -52,4 +52,5 @@ pub use uuid::Uuid;
 pub use writer::Writer;
 
 #[cfg(test)]
+#[expect(clippy::arithmetic_side_effects, reason = "tests compute with numbers of their own")]
 mod tests;

@@ -27,9 +27,11 @@ use crate::writer::Writer;
 /// An array element takes at most this many times more memory than bytes on the wire.
 ///
 /// A count is bounded by the bytes that remain before memory is reserved, and each level of arrays is charged to the
-/// same bytes at most once. So decoding a frame allocates at most `EXPANSION_MAX * depth` times its length, and no
-/// message is more than four arrays deep.
+/// same bytes at most once. So decoding a frame allocates at most `EXPANSION_MAX * ARRAY_DEPTH_MAX` times its length.
 pub const EXPANSION_MAX: usize = 24;
+
+/// Arrays within arrays, at most.
+pub const ARRAY_DEPTH_MAX: usize = 3;
 
 /// A request's or response's body.
 pub trait Message<'a>: Sized {
@@ -246,7 +248,7 @@ impl<'a, T: Wire<'a>> Wire<'a> for Option<Vec<T>> {
             "EXPANSION_MAX holds"
         );
         let Some(count) = array_count(reader, version, element_bytes_min)? else { return Ok(None) };
-        let mut elements = Vec::with_capacity(count);
+        let mut elements = reserve(count);
         for _ in 0..count {
             elements.push(T::read(reader, version)?);
         }
@@ -260,6 +262,13 @@ impl<'a, T: Wire<'a>> Wire<'a> for Option<Vec<T>> {
     fn is_null(&self) -> bool {
         self.is_none()
     }
+}
+
+/// The one place where decoding takes memory; tests count it.
+fn reserve<T>(count: usize) -> Vec<T> {
+    #[cfg(test)]
+    crate::tests::reserved::add(count.saturating_mul(size_of::<T>()));
+    Vec::with_capacity(count)
 }
 
 /// The count of an array, bounded by what can follow; `None` is a null array.
