@@ -56,8 +56,8 @@ impl Log {
 
     /// What is true of the log.
     #[must_use]
-    pub const fn offsets(&self) -> LogOffsets {
-        self.offsets
+    pub const fn offsets(&self) -> &LogOffsets {
+        &self.offsets
     }
 
     /// The configuration in force.

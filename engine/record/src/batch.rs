@@ -293,11 +293,12 @@ impl<'a> RecordBatch<'a> {
         if computed == stored { Ok(()) } else { Err(CorruptBatch::Checksum { stored, computed }) }
     }
 
-    pub(crate) const fn with_corrected_max_timestamp(self, corrected: Option<Timestamp>) -> Self {
-        Self { corrected_max_timestamp: corrected, ..self }
+    pub(crate) fn with_corrected_max_timestamp(self, corrected: Timestamp) -> Self {
+        let header = BatchHeader { max_timestamp: corrected, ..self.header };
+        Self { header, corrected_max_timestamp: Some(corrected), ..self }
     }
 
-    /// The header.
+    /// The header, with the [corrected](Self::corrected_max_timestamp) max timestamp where there is one.
     #[must_use]
     pub const fn header(&self) -> &BatchHeader {
         &self.header

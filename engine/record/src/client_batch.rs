@@ -237,7 +237,7 @@ fn walk<'a>(batch: &RecordBatch<'a>, rules: &ClientBatchRules) -> Result<RecordB
     }
     let client_sets_time = rules.timestamp_type == TimestampType::Create;
     let wrong = client_sets_time && max_timestamp != header.max_timestamp;
-    Ok(batch.with_corrected_max_timestamp(wrong.then_some(max_timestamp)))
+    Ok(if wrong { batch.with_corrected_max_timestamp(max_timestamp) } else { *batch })
 }
 
 fn check_record(record: &Record<'_>, index: u32, rules: &ClientBatchRules) -> Result<(), ClientBatchError> {

@@ -183,8 +183,9 @@ fn compacted_topics_need_keys() {
 fn a_wrong_max_timestamp_is_noticed_and_can_be_repaired() {
     let mut bytes = plain();
     set_max_timestamp(&mut bytes, Timestamp(150));
-    let corrected = validate_client_batch(&bytes, &RULES).unwrap().corrected_max_timestamp();
-    assert_eq!(corrected, Some(Timestamp(160)));
+    let batch = validate_client_batch(&bytes, &RULES).unwrap();
+    assert_eq!(batch.corrected_max_timestamp(), Some(Timestamp(160)));
+    assert_eq!(batch.header().max_timestamp, Timestamp(160), "the header says what will be stored");
     set_max_timestamp(&mut bytes, Timestamp(160));
     assert_eq!(bytes, plain());
 }
