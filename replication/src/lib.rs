@@ -29,6 +29,7 @@
 #![forbid(unsafe_code)]
 
 mod codec;
+pub mod leader;
 pub mod metadata;
 
 pub use codec::DecodeError;

@@ -33,6 +33,14 @@ impl PeerMessage {
         node_of(self.0.from)
     }
 
+    /// The term its sender speaks in; `None` where it only asks, or answers, whether a vote in a term not entered yet would
+    /// be given.
+    #[must_use]
+    pub fn term(&self) -> Option<u64> {
+        let thought = [MessageType::MsgRequestPreVote, MessageType::MsgRequestPreVoteResponse];
+        (!thought.contains(&self.0.get_msg_type())).then_some(self.0.term)
+    }
+
     /// Whether it carries a whole snapshot: large, and worth telling [`Driver::report_snapshot`] how it went.
     ///
     /// [`Driver::report_snapshot`]: crate::metadata::driver::Driver::report_snapshot

@@ -8,7 +8,7 @@
 //!  4  crc       u32   CRC-32C of every other byte of the frame
 //!  8  sequence  u64   the frame's number, one more than the frame's before, also across files
 //! 16  flushed   u64   the last frame known durable when this one was made
-//! 24  previous  u32   the crc of the frame before; 0 in the first frame of a file
+//! 24  previous  u32   the crc of the frame before, also across files
 //! 28  payload         version (1), then records: checkpoint, entries, hard state
 //! ```
 //!

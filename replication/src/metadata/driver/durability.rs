@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use raft::eraftpb::{HardState, Message, MessageType};
+use raft::eraftpb::{HardState, Message};
 
 use crate::metadata::message::PeerMessage;
 use crate::metadata::wal::{FrameWriter, Record, Recovered, WalFrame};
@@ -136,11 +136,10 @@ impl Durability {
     pub(super) fn release(&mut self) -> Vec<PeerMessage> {
         let mut released = Vec::new();
         while let Some(held) = self.held.pop_front_if(|held| held.after <= self.durable) {
-            let thought = held.message.get_msg_type() == MessageType::MsgRequestPreVote
-                || held.message.get_msg_type() == MessageType::MsgRequestPreVoteResponse;
-            // Asking for a vote in thought, and answering, is done in the next term without entering it.
-            assert!(thought || held.message.term <= self.durable_term, "said in a term that isn't durable");
-            released.push(PeerMessage(held.message));
+            let message = PeerMessage(held.message);
+            let remembered = message.term().is_none_or(|term| term <= self.durable_term);
+            assert!(remembered, "said in a term that isn't durable");
+            released.push(message);
         }
         released
     }

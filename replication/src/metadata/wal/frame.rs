@@ -69,9 +69,8 @@ impl FrameWriter {
         assert!(!records.is_empty(), "an empty frame would look like the end of the log");
         assert!(flushed <= self.sequence, "a frame cannot be durable before it is made");
         let payload = encode_payload(records);
-        let previous = if starts_file { 0 } else { self.crc };
         self.sequence += 1;
-        let header = Header { sequence: self.sequence, flushed, previous };
+        let header = Header { sequence: self.sequence, flushed, previous: self.crc };
         let bytes = header.frame(&payload);
         self.crc = crc_of(&bytes);
         WalFrame { sequence: self.sequence, starts_file, bytes }
@@ -86,7 +85,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    fn frame(self, payload: &[u8]) -> Vec<u8> {
+    pub(super) fn frame(self, payload: &[u8]) -> Vec<u8> {
         let length = u32::try_from(payload.len()).expect("a turn's records are bounded far below 4 GiB");
         let mut bytes = Vec::with_capacity(HEADER_BYTES + payload.len());
         bytes.extend_from_slice(&length.to_le_bytes());

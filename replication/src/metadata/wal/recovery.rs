@@ -55,7 +55,7 @@ pub struct Recovered {
 ///
 /// Something durable is damaged or unknown: the node must not start from this file.
 pub fn recover(file: &[u8]) -> Result<Recovered, WalError> {
-    let start = Frame::parse(file, |header| header.previous == 0).ok_or(WalError::NoStart)?;
+    let start = Frame::parse(file, |_| true).ok_or(WalError::NoStart)?;
     let mut log = Recovered::begin(&start)?;
     while let Some(frame) = log.next_frame(file) {
         log.take(&frame)?;
@@ -91,6 +91,12 @@ impl Recovered {
     #[must_use]
     pub fn sequence(&self) -> u64 {
         self.sequence
+    }
+
+    /// The term the node was in.
+    #[must_use]
+    pub fn term(&self) -> u64 {
+        self.hard_state.term
     }
 
     pub(crate) fn writer(&self) -> FrameWriter {
