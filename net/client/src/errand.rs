@@ -13,6 +13,10 @@ pub(crate) struct Errand {
 }
 
 impl Errand {
+    pub(crate) const fn new() -> Self {
+        Self { is_under_way: false, failures: 0, not_before: Instant::ZERO }
+    }
+
     /// Whether to ask now; if so, it is under way until [`Errand::succeed`] or [`Errand::fail`].
     #[must_use]
     pub(crate) fn begin(&mut self, now: Instant) -> bool {

@@ -15,7 +15,6 @@
 //!   [`ProducerSettings::buffer_bytes_max`] bytes of records are held.
 
 mod action;
-mod link;
 mod outbox;
 mod settings;
 mod verdict;
@@ -28,18 +27,19 @@ use net_wire::ErrorCode;
 
 pub use action::{
     Action, Appended, Completion, DeliveryError, Identity, PartAnswer, Plan, ProduceAnswer, ProducePart,
-    ProducePlan, RequestFailure, RequestId,
+    ProducePlan,
 };
 pub use settings::{Acks, IDEMPOTENT_IN_FLIGHT_MAX, InvalidSettings, ProducerSettings};
 
 use crate::accumulator::{BatchId, BufferMemory, NotAccepted, Ticket};
 use crate::batch::{SealedBatch, record_bytes_max};
 use crate::errand::Errand;
+use crate::link::Link;
 use crate::metadata::{BrokerId, Metadata};
 use crate::partitioner::{self, PartitionOutOfRange, Partitioner};
 use crate::random::Generator;
 use crate::record::{InvalidRecord, ProducerRecord};
-use link::Link;
+use crate::request::{RequestFailure, RequestId};
 use outbox::{Next, Outbox, SendRules, Setback, Settled, Undelivered};
 use verdict::{Fate, Verdict, verdict};
 

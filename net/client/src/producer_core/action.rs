@@ -8,10 +8,7 @@ use net_wire::ErrorCode;
 
 use crate::accumulator::BatchId;
 use crate::metadata::BrokerId;
-
-/// Numbers a producer's requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct RequestId(pub u64);
+use crate::request::RequestId;
 
 /// An idempotent producer's identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,15 +97,6 @@ pub struct PartAnswer {
     pub base_offset: Option<Offset>,
     /// When the broker stamped the batch, if it did.
     pub append_time: Option<Timestamp>,
-}
-
-/// A request that got no answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RequestFailure {
-    /// Not a byte of it left: the broker has not seen it.
-    NotSent,
-    /// It left, or a part of it did; whether the broker carried it out is unknown.
-    NoAnswer,
 }
 
 /// What became of a batch.

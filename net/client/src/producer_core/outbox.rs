@@ -24,10 +24,11 @@ use std::rc::Rc;
 use engine_record::{Instant, Producer};
 
 use super::verdict::{Fate, Verdict};
-use super::{IDEMPOTENT_IN_FLIGHT_MAX, Identity, RequestId};
+use super::{IDEMPOTENT_IN_FLIGHT_MAX, Identity};
 use crate::accumulator::{BatchId, BatchLimits, BatchQueue, BufferMemory, FailedBatch, QueuedBatch};
 use crate::metadata::BrokerId;
 use crate::random::{Backoff, Generator};
+use crate::request::RequestId;
 
 /// A batch that was sent at least once.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! A broker as a producer sees it: whether it can be sent to.
+//! A broker as a producer or consumer sees it: whether it can be sent to.
 
 use core::time::Duration;
 
