@@ -18,10 +18,10 @@ use crate::error::EncodeError;
 use crate::error_code::ErrorCode;
 use crate::frame;
 use crate::header::encode_response_header;
-use crate::message::{Version, Wire, require_default, write_array, write_count};
 use crate::messages::fetch::{AbortedTransaction, EpochEndOffset};
 use crate::messages::{LeaderIdAndEpoch, NodeEndpoint};
 use crate::topic_ref::TopicRef;
+use crate::wire::{Version, Wire, require_default, write_array, write_count};
 use crate::writer::Writer;
 
 /// The first version that names topics by id.

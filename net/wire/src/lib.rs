@@ -36,6 +36,7 @@ pub mod produce;
 pub mod reader;
 pub mod topic_ref;
 pub mod uuid;
+mod wire;
 pub mod writer;
 
 pub use api::{ApiKey, VersionRange};

@@ -8,10 +8,10 @@
 
 use crate::api::ApiKey;
 use crate::error::DecodeError;
-use crate::message::{Version, Wire, array_count};
 use crate::messages::produce::{PartitionProduceData, TopicProduceData};
 use crate::reader::Reader;
 use crate::topic_ref::TopicRef;
+use crate::wire::{Version, Wire, array_count};
 
 /// The first version that names topics by id.
 pub(crate) const TOPIC_ID_FROM: i16 = 13;

@@ -1,9 +1,9 @@
 //! [`TopicRef`]: how a request or response says which topic it means.
 
 use crate::error::{DecodeError, EncodeError};
-use crate::message::{Version, Wire};
 use crate::reader::Reader;
 use crate::uuid::Uuid;
+use crate::wire::{Version, Wire};
 use crate::writer::Writer;
 
 /// A topic, by name or by id as the version has it.

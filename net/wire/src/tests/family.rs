@@ -8,9 +8,10 @@ use proptest::test_runner::Config;
 
 use super::sample::{Sample, Source};
 use crate::error::DecodeError;
-use crate::message::{Message, Version, Wire};
+use crate::message::Message;
 use crate::messages as ours;
 use crate::reader::Reader;
+use crate::wire::{Version, Wire};
 use crate::writer::Writer;
 
 /// A message of ours, for any lifetime, and the independent implementation's.

@@ -7,11 +7,12 @@ use super::reserved::counted;
 use super::sample::Source;
 use crate::error::{DecodeError, Place};
 use crate::header::RequestHeader;
-use crate::message::{ARRAY_DEPTH_MAX, EXPANSION_MAX, Message, Version, Wire};
+use crate::message::{ARRAY_DEPTH_MAX, EXPANSION_MAX, Message};
 use crate::messages::fetch::{FetchPartition, FetchTopic};
 use crate::messages::{FetchRequest, MetadataRequest, ProduceRequest, produce};
 use crate::produce::ProduceView;
 use crate::reader::Reader;
+use crate::wire::{Version, Wire};
 
 fn every_prefix_is_refused<F: Family>(seed: u64) {
     for version in F::versions() {

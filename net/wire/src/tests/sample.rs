@@ -1,8 +1,8 @@
 //! Random values of every type, valid for a version.
 
 use crate::error_code::ErrorCode;
-use crate::message::Version;
 use crate::uuid::Uuid;
+use crate::wire::Version;
 
 /// Where the randomness comes from: a small generator, so that a seed is a test case.
 pub(crate) struct Source(u64);
