@@ -1,0 +1,71 @@
+//! The one line that `serve --json` prints.
+
+use std::net::SocketAddr;
+
+/// What a broker says once it serves.
+#[derive(Clone, Debug, serde::Deserialize)]
+pub struct Ready {
+    /// The cluster's id.
+    pub cluster_id: String,
+    /// Whether the broker made a new cluster of an empty folder.
+    pub new: bool,
+    /// The node's id.
+    pub node_id: u32,
+    /// Where it listens, by shard.
+    pub endpoints: Vec<Endpoint>,
+    /// What it found in its folder.
+    pub recovery: Recovery,
+}
+
+/// A shard's listener.
+#[derive(Clone, Debug, serde::Deserialize)]
+pub struct Endpoint {
+    /// Broker id that clients know it by.
+    pub broker_id: i32,
+    /// The shard's number, from 0.
+    pub shard: u32,
+    /// The CPU it runs on.
+    pub cpu: u32,
+    /// Address and port.
+    pub address: SocketAddr,
+}
+
+/// What opening the folder took.
+#[derive(Clone, Debug, serde::Deserialize)]
+pub struct Recovery {
+    /// Whether the last stop was in order.
+    pub clean: bool,
+    /// Partitions opened.
+    pub partitions: u64,
+    /// Partitions that could not be opened.
+    pub offline: u64,
+    /// Bytes read and checked.
+    pub scanned_bytes: u64,
+    /// Milliseconds it took.
+    pub ms: u64,
+}
+
+impl Ready {
+    /// Every address, for a client that wants a list.
+    #[must_use]
+    pub fn bootstrap(&self) -> String {
+        let addresses: Vec<_> = self.endpoints.iter().map(|endpoint| endpoint.address.to_string()).collect();
+        addresses.join(",")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_reads_as_documented() {
+        let line = r#"{"cluster_id":"c","new":true,"node_id":1,"endpoints":[
+            {"broker_id":1000,"shard":0,"cpu":0,"address":"127.0.0.1:9092"},
+            {"broker_id":1001,"shard":1,"cpu":1,"address":"127.0.0.1:9093"}],
+            "recovery":{"clean":true,"partitions":0,"offline":0,"scanned_bytes":0,"ms":12}}"#;
+        let ready: Ready = serde_json::from_str(line).unwrap();
+        assert_eq!(ready.bootstrap(), "127.0.0.1:9092,127.0.0.1:9093");
+        assert_eq!(ready.endpoints[1].broker_id, 1001);
+    }
+}
