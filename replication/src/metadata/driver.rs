@@ -87,6 +87,10 @@ impl Driver {
         let store = Store::new(snapshot, log);
         let logger = slog::Logger::root(slog::Discard, slog::o!());
         let raft = RawNode::new(&config.raft(snapshot.position().index), store, &logger)?;
+        assert!(
+            snapshot.image().applied() <= snapshot.position().index,
+            "a snapshot's image is not ahead of it"
+        );
         let mut driver = Self {
             timeouts: Timeouts::new(config.seed, config.election_ticks),
             snapshots: Snapshots::new(snapshot, &config),
@@ -268,11 +272,12 @@ impl Driver {
     ///
     /// # Panics
     ///
-    /// The image isn't where it would be with all that was handed out applied to it, or another snapshot is being written.
+    /// The image isn't where it would be with all that was handed out applied to it, or another snapshot is being written, or nothing was applied since the last one.
     #[must_use]
     pub fn snapshot(&mut self, image: &Image) -> Snapshot {
         assert!(!self.durability.is_installing(), "a snapshot from the leader is being installed");
         assert_eq!(image.applied(), self.image_applied, "the image is not where it should be");
+        assert_eq!(image.cluster(), self.config.cluster, "the image of another cluster");
         let snapshot = Snapshot::new(self.applied, self.membership(), image.clone());
         self.snapshots.begin(snapshot.clone());
         snapshot

@@ -108,7 +108,8 @@ impl Membership {
     fn is_legal(&self) -> bool {
         let votes = |node: &NodeId| self.voters.contains(node) || self.outgoing.contains(node);
         let joint = self.is_joint() || (self.learners_next.is_empty() && !self.auto_leave);
-        let voted = self.learners_next.iter().all(|node| self.outgoing.contains(node));
+        let leaving = |node: &NodeId| self.outgoing.contains(node) && !self.voters.contains(node);
+        let voted = self.learners_next.iter().all(leaving);
         let populated = !self.voters.is_empty() || (self.learners.is_empty() && !self.is_joint());
         joint && voted && populated && !self.learners.iter().any(votes)
     }
@@ -126,6 +127,7 @@ pub(crate) fn raft_id(node: NodeId) -> u64 {
 
 /// The node with this id of the `raft` crate.
 pub(crate) fn node_of(id: u64) -> NodeId {
+    assert!(id != 0, "nobody is no node");
     let node = id.checked_sub(1).and_then(|node| i32::try_from(node).ok());
     NodeId(node.expect("ids are made of node ids"))
 }

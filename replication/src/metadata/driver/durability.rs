@@ -89,6 +89,7 @@ impl Durability {
             self.issued = state.clone();
         }
         self.waiting.push_back(Waiting { sequence: frame.sequence, ready, term: self.issued.term });
+        self.check();
         frame
     }
 
@@ -129,6 +130,7 @@ impl Durability {
         if let Some(installing) = self.installing.take_if(|installing| installing.sequence <= sequence) {
             persisted.installed = Some(installing.index);
         }
+        self.check();
         Some(persisted)
     }
 
@@ -142,5 +144,20 @@ impl Durability {
             released.push(message);
         }
         released
+    }
+
+    fn check(&self) {
+        let last = self.writer.sequence();
+        assert!(self.durable <= last, "a frame is durable that was never made");
+        assert!(self.identity <= last, "a term is in a frame that was never made");
+        assert!(self.durable_term <= self.issued.term, "a term is durable that was never issued");
+        assert_eq!(self.waiting.is_empty(), self.durable == last, "nobody waits for a frame on its way");
+        assert!(self.waiting.iter().is_sorted_by_key(|waiting| waiting.sequence), "frames wait out of order");
+        assert!(
+            self.waiting.iter().all(|waiting| waiting.sequence > self.durable),
+            "waiting for what is durable"
+        );
+        let installing = self.installing.is_none_or(|installing| installing.sequence > self.durable);
+        assert!(installing, "a snapshot is durable and still being installed");
     }
 }

@@ -22,6 +22,10 @@ impl Proposals {
         Some(token)
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// All of them: this node doesn't lead any more.
     pub(super) fn abandon(&mut self) -> impl Iterator<Item = Token> + use<> {
         std::mem::take(&mut self.0).into_values().map(|(_, token)| token)

@@ -126,6 +126,18 @@ impl Driver {
         if raft.state != StateRole::Leader {
             self.effects.abandoned.extend(self.proposals.abandon());
         }
+        self.check();
+    }
+
+    fn check(&self) {
+        let (raft, log) = (&self.raft.raft, &self.raft.raft.raft_log);
+        assert!(self.applied.index <= log.committed, "applied is what isn't committed");
+        let durable = self.applied.index <= log.persisted || self.durability.is_installing();
+        assert!(durable, "applied is what isn't durable");
+        assert!(self.image_applied <= self.applied.index, "the image is ahead of the log");
+        assert!(self.applied.term <= raft.term, "applied is an entry of a later term");
+        assert!(self.durability.issued().term <= raft.term, "a term went back");
+        assert!(self.proposals.is_empty() || self.leads(), "only a leader has proposals");
     }
 
     pub(super) fn note_leadership(&mut self) {

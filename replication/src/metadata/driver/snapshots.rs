@@ -44,6 +44,7 @@ impl Snapshots {
     }
 
     pub(super) fn is_wanted(&self, applied: LogPosition, store: &Store) -> bool {
+        assert!(applied.index >= self.last, "a snapshot is ahead of what was applied");
         let many = applied.index - self.last >= self.entries_max || self.bytes >= self.bytes_max;
         let asked = many || self.membership_changed || store.lacks_snapshot();
         asked && applied.index > self.last && self.writing.is_none()
@@ -51,6 +52,7 @@ impl Snapshots {
 
     pub(super) fn begin(&mut self, snapshot: Snapshot) {
         assert!(self.writing.is_none(), "one snapshot at a time is written");
+        assert!(snapshot.position().index > self.last, "there is a snapshot of this place already");
         self.bytes = 0;
         self.membership_changed = false;
         self.writing = Some(snapshot);

@@ -57,6 +57,7 @@ impl Store {
         self.base = snapshot.position();
         self.entries.clear();
         self.set_snapshot(snapshot);
+        self.check();
         self.checkpoint()
     }
 
@@ -66,6 +67,7 @@ impl Store {
         assert_eq!(self.term(index).ok(), Some(snapshot.position().term), "a snapshot of another log");
         self.set_snapshot(snapshot);
         let base = index.saturating_sub(kept).max(self.base.index);
+        assert!(base <= index, "entries after the snapshot stay");
         let term = self.term(base).expect("the new base is between the old one and the snapshot");
         self.entries.drain(..self.place(base + 1));
         self.base = LogPosition { index: base, term };
@@ -110,6 +112,8 @@ impl Store {
         assert!(self.snapshot_index() <= self.last(), "the log ends before the snapshot");
         let first = self.entries.first().map_or(self.base.index + 1, |first| first.index);
         assert_eq!(first, self.base.index + 1, "the log doesn't begin at its base");
+        let count = u64::try_from(self.entries.len()).expect("lengths fit 64 bits");
+        assert_eq!(self.base.index + count, self.last(), "the log has a gap");
     }
 }
 

@@ -124,6 +124,7 @@ impl Image {
         };
         let named = self.names.remove(&topic.name);
         assert_eq!(named, Some(id), "a topic's name led to another topic");
+        assert_eq!(topic.id, id, "a topic lay under another's id");
         Reply::TopicDeleted { name: topic.name.clone() }
     }
 
@@ -160,6 +161,7 @@ impl Image {
         match end {
             Some(end) if (1..=PRODUCER_ID_COUNT_MAX).contains(&count) => {
                 let first = ProducerId(self.next_producer_id);
+                assert!(end > first.0, "a block has at least one id");
                 self.next_producer_id = end;
                 Reply::ProducerIds(ProducerIdBlock { first, count })
             }

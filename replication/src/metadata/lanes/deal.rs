@@ -49,6 +49,7 @@ pub fn deal(
     image.check_assignment(&[PartitionAssignment { replicas: order.to_vec(), lane: Lane::default() }])?;
     deal_lanes(image, &mut placed);
     image.check_assignment(&placed)?;
+    assert_eq!(placed.len(), partitions, "every partition is placed");
     Ok(placed)
 }
 
@@ -61,7 +62,9 @@ fn replicas_of(partition: usize, factor: usize, order: &[NodeId]) -> Vec<NodeId>
     let turn = partition / nodes;
     let follower = |nth: usize| (leader + 1 + (turn + nth) % others) % nodes;
     let places = core::iter::once(leader).chain((0..factor - 1).map(follower));
-    places.filter_map(|place| order.get(place).copied()).collect()
+    let replicas: Vec<_> = places.filter_map(|place| order.get(place).copied()).collect();
+    assert_eq!(replicas.len(), factor, "every replica has a node");
+    replicas
 }
 
 fn deal_lanes(image: &Image, placed: &mut [PartitionAssignment]) {

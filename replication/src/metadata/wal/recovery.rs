@@ -139,7 +139,17 @@ impl Recovered {
         self.sequence = sequence;
         self.crc = frame.crc;
         self.bytes += frame.bytes();
+        self.check();
         Ok(())
+    }
+
+    fn check(&self) {
+        let base = self.checkpoint.base.index;
+        assert!(base <= self.checkpoint.snapshot.index, "entries are missing after the snapshot");
+        assert!(self.checkpoint.snapshot.index <= self.last_index(), "the log ends before its snapshot");
+        assert!(self.hard_state.commit <= self.last_index(), "committed is what isn't there");
+        let count = u64::try_from(self.entries.len()).expect("lengths fit 64 bits");
+        assert_eq!(base + count, self.last_index(), "the entries have a gap");
     }
 
     /// Applies records; false where they contradict what stands before them.

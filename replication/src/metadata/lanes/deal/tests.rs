@@ -59,6 +59,8 @@ fn all_led(image: &Image) -> Vec<(NodeId, Lane)> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
     #[test]
     fn shards_of_one_topic_differ_by_at_most_one_for_any_shard_count_today_and_later(
         shards in 1..=64_u16,
