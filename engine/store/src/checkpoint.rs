@@ -7,15 +7,16 @@
 //! topic id          16 bytes
 //! partition         i32
 //! generation        u64   of the start that made the entry
-//! state             u8    0 deleted: the entry ends here; 1 live
+//! state             u8    0 deleted: the entry ends here; 1 open: the log may have gone on; 2 closed as it stands here
 //! log start         i64
 //! high watermark    i64
-//! next offset       i64   durable end: everything below is on this disk
-//! leader epoch      i32   of the last batch
 //! first segment     i64   segments below are gone
-//! segments          u32   count, then each: base offset i64, bytes u32 (those durable), latest timestamp i64
-//! leader epochs     u32   count, then each: epoch i32, start offset i64
+//! segments          u32   count, then each, the last one active:
+//!                           base offset, end offset, latest, first append and last append time: i64 each
+//!                           (i64::MIN for no time), bytes: u32
+//! leader epochs     u32   count of bytes, then the log's own encoding
 //! producers         u32   count of bytes, then the log's own encoding
+//! active index      u32   count of bytes, then a sidecar; 0 where the log is open or the segment empty
 //! ```
 
 mod bytes;
@@ -23,7 +24,8 @@ pub(crate) mod frame;
 
 use std::collections::BTreeMap;
 
-use engine_record::{LeaderEpoch, Offset, PartitionIndex, Timestamp, TopicId, TopicPartition};
+use engine_log::{Log, LogOffsets, SegmentId, SegmentSummary, encode_sidecar};
+use engine_record::{Offset, PartitionIndex, Timestamp, TopicId, TopicPartition};
 
 use bytes::{Reader, Writer};
 
@@ -50,25 +52,45 @@ pub enum CorruptCheckpoint {
     Log,
 }
 
-/// A segment as the checkpoint knows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SegmentEntry {
-    pub(crate) base: Offset,
-    /// Durable bytes; of a segment that isn't the last, all its bytes.
-    pub(crate) bytes: u32,
-    pub(crate) max_timestamp: Timestamp,
-}
-
-/// The durable state of one log.
+/// The durable state of one log: everything in it is on this disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LogEntry {
     pub(crate) log_start: Offset,
     pub(crate) high_watermark: Offset,
-    pub(crate) next_offset: Offset,
-    pub(crate) leader_epoch: LeaderEpoch,
-    pub(crate) segments: Vec<SegmentEntry>,
-    pub(crate) leader_epochs: Vec<(LeaderEpoch, Offset)>,
+    /// Oldest first; the last one is active. Never none.
+    pub(crate) segments: Vec<SegmentSummary>,
+    pub(crate) leader_epochs: Vec<u8>,
     pub(crate) producers: Vec<u8>,
+    /// Whether the log ends exactly so; otherwise more may lie behind, whole or torn.
+    pub(crate) is_closed: bool,
+    /// The active segment's index, of a closed log.
+    pub(crate) active_index: Vec<u8>,
+}
+
+impl LogEntry {
+    /// The state up to its present end of a log that goes on; true of the disk once that is flushed.
+    pub(crate) fn open(log: &Log) -> Self {
+        let (mut leader_epochs, mut producers) = (Vec::new(), Vec::new());
+        log.leader_epochs().encode(&mut leader_epochs);
+        log.producers().encode(&mut producers);
+        let LogOffsets { log_start, high_watermark, .. } = *log.offsets();
+        let segments = log.segments().map(|segment| *segment.summary()).collect();
+        let (is_closed, active_index) = (false, Vec::new());
+        Self { log_start, high_watermark, segments, leader_epochs, producers, is_closed, active_index }
+    }
+
+    /// The state of a log that nothing is appended to any more.
+    pub(crate) fn closed(log: &Log) -> Self {
+        let active = log.active_segment();
+        let index = active.index().filter(|_| !active.is_empty());
+        let active_index = index.map(|index| encode_sidecar(active.summary(), index)).unwrap_or_default();
+        Self { is_closed: true, active_index, ..Self::open(log) }
+    }
+
+    /// The active segment.
+    pub(crate) fn active(&self) -> &SegmentSummary {
+        self.segments.last().expect("an entry has a segment: decoding refuses others")
+    }
 }
 
 /// What the checkpoint says of one partition.
@@ -83,8 +105,11 @@ pub(crate) struct Entry {
 /// What a checkpoint says of all its partitions.
 pub(crate) type Entries = BTreeMap<TopicPartition, Entry>;
 
-const SEGMENT_BYTES: usize = 20;
-const LEADER_EPOCH_BYTES: usize = 12;
+const SEGMENT_BYTES: usize = 44;
+
+const DELETED: u8 = 0;
+const OPEN: u8 = 1;
+const CLOSED: u8 = 2;
 
 /// The entry whole, for an image.
 pub(crate) fn encode(partition: TopicPartition, entry: &Entry) -> Vec<u8> {
@@ -95,7 +120,8 @@ pub(crate) fn encode(partition: TopicPartition, entry: &Entry) -> Vec<u8> {
 pub(crate) fn encode_change(partition: TopicPartition, entry: &Entry, before: Option<&Entry>) -> Vec<u8> {
     let segments = |entry: &Entry| entry.log.as_ref().map_or(&[][..], |log| &log.segments).to_vec();
     let (new, old) = (segments(entry), before.map(segments).unwrap_or_default());
-    let gone = old.iter().take_while(|old| new.first().is_none_or(|first| old.base < first.base)).count();
+    let gone =
+        old.iter().take_while(|old| new.first().is_none_or(|first| old.segment < first.segment)).count();
     let same = new.iter().zip(old.iter().skip(gone)).take_while(|(new, old)| new == old).count();
     encode_from(partition, entry, same.min(new.len().saturating_sub(1)))
 }
@@ -105,7 +131,7 @@ fn encode_from(partition: TopicPartition, entry: &Entry, unchanged: usize) -> Ve
     writer.raw(&partition.topic.0);
     writer.i32(partition.partition.0);
     writer.u64(entry.generation);
-    writer.u8(u8::from(entry.log.is_some()));
+    writer.u8(entry.log.as_ref().map_or(DELETED, |log| if log.is_closed { CLOSED } else { OPEN }));
     if let Some(log) = &entry.log {
         encode_log(&mut writer, log, unchanged);
     }
@@ -113,25 +139,25 @@ fn encode_from(partition: TopicPartition, entry: &Entry, unchanged: usize) -> Ve
 }
 
 fn encode_log(writer: &mut Writer, log: &LogEntry, unchanged: usize) {
-    for offset in [log.log_start, log.high_watermark, log.next_offset] {
-        writer.i64(offset.value());
-    }
-    writer.i32(log.leader_epoch.0);
-    writer.i64(log.segments.first().map_or(log.next_offset, |first| first.base).value());
+    writer.i64(log.log_start.value());
+    writer.i64(log.high_watermark.value());
+    writer.i64(log.segments.first().map_or(log.log_start, |first| first.segment.0).value());
     let segments = log.segments.get(unchanged..).unwrap_or_default();
     writer.count(segments.len());
-    for segment in segments {
-        writer.i64(segment.base.value());
-        writer.u32(segment.bytes);
-        writer.i64(segment.max_timestamp.0);
+    segments.iter().for_each(|segment| encode_segment(writer, segment));
+    for blob in [&log.leader_epochs, &log.producers, &log.active_index] {
+        writer.count(blob.len());
+        writer.raw(blob);
     }
-    writer.count(log.leader_epochs.len());
-    for (epoch, start) in &log.leader_epochs {
-        writer.i32(epoch.0);
-        writer.i64(start.value());
+}
+
+fn encode_segment(writer: &mut Writer, segment: &SegmentSummary) {
+    writer.i64(segment.segment.0.value());
+    writer.i64(segment.end_offset.value());
+    for time in [Some(segment.max_timestamp), segment.first_append, segment.last_append] {
+        writer.i64(time.map_or(i64::MIN, |time| time.0));
     }
-    writer.count(log.producers.len());
-    writer.raw(&log.producers);
+    writer.u32(segment.end_position);
 }
 
 /// Takes the entries of one frame's payload over into `entries`.
@@ -144,9 +170,10 @@ pub(crate) fn apply(payload: &[u8], entries: &mut Entries) -> Result<(), Corrupt
         let topic = TopicId(reader.id()?);
         let partition = TopicPartition { topic, partition: PartitionIndex(reader.i32()?) };
         let generation = reader.u64()?;
-        let log = match reader.u8()? {
-            0 => None,
-            1 => Some(decode_log(&mut reader, entries.remove(&partition))?),
+        let state = reader.u8()?;
+        let log = match state {
+            DELETED => None,
+            OPEN | CLOSED => Some(decode_log(&mut reader, state == CLOSED, entries.remove(&partition))?),
             _ => return Err(CorruptCheckpoint::Number),
         };
         entries.insert(partition, Entry { generation, log });
@@ -154,33 +181,46 @@ pub(crate) fn apply(payload: &[u8], entries: &mut Entries) -> Result<(), Corrupt
     Ok(())
 }
 
-fn decode_log(reader: &mut Reader<'_>, before: Option<Entry>) -> Result<LogEntry, CorruptCheckpoint> {
-    let (log_start, high_watermark, next_offset) = (offset(reader)?, offset(reader)?, offset(reader)?);
-    let leader_epoch = LeaderEpoch(reader.i32()?);
-    let first_segment = offset(reader)?;
+fn decode_log(
+    reader: &mut Reader<'_>,
+    is_closed: bool,
+    before: Option<Entry>,
+) -> Result<LogEntry, CorruptCheckpoint> {
+    let (log_start, high_watermark, first_segment) = (offset(reader)?, offset(reader)?, offset(reader)?);
     let listed = decode_segments(reader)?;
     let mut segments = before.and_then(|entry| entry.log).map(|log| log.segments).unwrap_or_default();
-    let listed_from = listed.first().map_or(first_segment, |first| first.base);
-    segments.retain(|segment| segment.base >= first_segment && segment.base < listed_from);
+    let listed_from = listed.first().map_or(first_segment, |first| first.segment.0);
+    segments.retain(|known| known.segment.0 >= first_segment && known.segment.0 < listed_from);
     segments.extend(listed);
-    let leader_epochs = decode_leader_epochs(reader)?;
-    let producers = reader.count(1)?;
-    let producers = reader.take(producers)?.to_vec();
-    Ok(LogEntry { log_start, high_watermark, next_offset, leader_epoch, segments, leader_epochs, producers })
+    if segments.is_empty() || log_start > high_watermark {
+        return Err(CorruptCheckpoint::Number);
+    }
+    let (leader_epochs, producers, active_index) = (blob(reader)?, blob(reader)?, blob(reader)?);
+    Ok(LogEntry { log_start, high_watermark, segments, leader_epochs, producers, is_closed, active_index })
 }
 
-fn decode_segments(reader: &mut Reader<'_>) -> Result<Vec<SegmentEntry>, CorruptCheckpoint> {
+fn decode_segments(reader: &mut Reader<'_>) -> Result<Vec<SegmentSummary>, CorruptCheckpoint> {
     let count = reader.count(SEGMENT_BYTES)?;
-    let segment = |_| {
-        let base = offset(reader)?;
-        Ok(SegmentEntry { base, bytes: reader.u32()?, max_timestamp: Timestamp(reader.i64()?) })
-    };
-    (0..count).map(segment).collect()
+    (0..count).map(|_| decode_segment(reader)).collect()
 }
 
-fn decode_leader_epochs(reader: &mut Reader<'_>) -> Result<Vec<(LeaderEpoch, Offset)>, CorruptCheckpoint> {
-    let count = reader.count(LEADER_EPOCH_BYTES)?;
-    (0..count).map(|_| Ok((LeaderEpoch(reader.i32()?), offset(reader)?))).collect()
+fn decode_segment(reader: &mut Reader<'_>) -> Result<SegmentSummary, CorruptCheckpoint> {
+    let (segment, end_offset) = (SegmentId(offset(reader)?), offset(reader)?);
+    let (max_timestamp, first_append, last_append) = (reader.i64()?, reader.i64()?, reader.i64()?);
+    let append_time = |time| if time == i64::MIN { None } else { Some(Timestamp(time)) };
+    Ok(SegmentSummary {
+        segment,
+        end_offset,
+        end_position: reader.u32()?,
+        max_timestamp: Timestamp(max_timestamp),
+        first_append: append_time(first_append),
+        last_append: append_time(last_append),
+    })
+}
+
+fn blob(reader: &mut Reader<'_>) -> Result<Vec<u8>, CorruptCheckpoint> {
+    let count = reader.count(1)?;
+    Ok(reader.take(count)?.to_vec())
 }
 
 fn offset(reader: &mut Reader<'_>) -> Result<Offset, CorruptCheckpoint> {

@@ -86,6 +86,20 @@ pub enum StoreError {
     /// There is no such partition open.
     #[error("partition {0} is not open")]
     NotOpen(TopicPartition),
+    /// Readers held on to what was to be cut for longer than they may. Close their connections and try again.
+    #[error("readers hold what is to be cut")]
+    Held,
+    /// The log can't be cut there.
+    #[error(transparent)]
+    Truncate(#[from] engine_log::TruncateError),
+    /// The log knows a later leader epoch than the one it was opened in.
+    #[error("leader epoch {given} is older than the log's {known}")]
+    LeaderEpoch {
+        /// The latest epoch in the log.
+        known: engine_record::LeaderEpoch,
+        /// The epoch given.
+        given: engine_record::LeaderEpoch,
+    },
     /// The store or the partition is shut down.
     #[error("closed")]
     Closed,
@@ -98,8 +112,8 @@ pub enum StoreError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Corruption {
     /// A batch below the durable point can't be read.
-    #[error("{0}")]
-    Batch(engine_record::CorruptBatch),
+    #[error(transparent)]
+    Batch(#[from] engine_log::BrokenChain),
     /// The file ends before the durable point.
     #[error("the file ends before its durable bytes do")]
     FileTooShort,
@@ -109,6 +123,12 @@ pub enum Corruption {
     /// A checkpoint can't be read.
     #[error(transparent)]
     Checkpoint(#[from] CorruptCheckpoint),
+    /// The segments don't make a log.
+    #[error(transparent)]
+    Segments(#[from] engine_log::RecoveredError),
+    /// The records of a batch can't be decompressed.
+    #[error("the records of a batch can't be read")]
+    Records,
 }
 
 /// The write or flush that ended the store. It is never tried again: whether it took effect can't be known.
@@ -120,8 +140,8 @@ pub struct StoreFailure(pub DiskError);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AppendError {
     /// The log refuses the batch.
-    #[error("refused")]
-    Refused,
+    #[error(transparent)]
+    Refused(#[from] engine_log::AppendError),
     /// There is no space for it. Later appends work once there is.
     #[error("no space left to append")]
     StorageFull,
@@ -205,6 +225,38 @@ impl From<WaitError> for StoreError {
         match error {
             WaitError::Closed => Self::Closed,
             WaitError::Failed(failure) => Self::Failed(failure),
+        }
+    }
+}
+
+impl From<ReadError> for StoreError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Disk(error) => Self::Disk(error),
+            ReadError::Corrupt { file, position, why } => Self::Corrupt { file, position, why },
+            ReadError::Failed(failure) => Self::Failed(failure),
+            // A store reads for itself only what is in the log.
+            ReadError::OutOfRange { .. } | ReadError::Closed => Self::Closed,
+        }
+    }
+}
+
+impl From<StoreError> for AppendError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Disk(error) if error.is_storage_full() => Self::StorageFull,
+            StoreError::Disk(error) => Self::Unavailable(error),
+            StoreError::Failed(failure) => Self::Failed(failure),
+            // The rest is of opening and cutting, and no part of an append.
+            StoreError::Config(_)
+            | StoreError::Format(_)
+            | StoreError::Corrupt { .. }
+            | StoreError::AlreadyOpen(_)
+            | StoreError::NotOpen(_)
+            | StoreError::Truncate(_)
+            | StoreError::LeaderEpoch { .. }
+            | StoreError::Held
+            | StoreError::Closed => Self::Closed,
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! <folder>/format.toml
-//!          checkpoints/<shard>.0  <shard>.1  <shard>.clean
+//!          checkpoints/<shard>.0  <shard>.1
 //!          topics/<topic id>/name
 //!                 topics/<topic id>/<partition>/<base offset, 20 digits>.log
 //!                                               <base offset, 20 digits>.index
@@ -38,11 +38,6 @@ impl Layout {
     /// One of the two slots of a shard's checkpoint.
     pub(crate) fn checkpoint(&self, shard: ShardId, slot: Slot) -> PathBuf {
         self.checkpoints().join(format!("{shard}.{}", slot.digit()))
-    }
-
-    /// The mark a shard leaves when it has shut down cleanly.
-    pub(crate) fn clean_marker(&self, shard: ShardId) -> PathBuf {
-        self.checkpoints().join(format!("{shard}.clean"))
     }
 
     pub(crate) fn topic(&self, topic: TopicId) -> PathBuf {
@@ -82,23 +77,13 @@ impl Slot {
     }
 }
 
-/// A file of the folder of checkpoints, by its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CheckpointFile {
-    Slot(ShardId, Slot),
-    CleanMarker(ShardId),
-}
-
-impl CheckpointFile {
-    /// `None` for a name that isn't ours, such as what a crash left of an unfinished replacement.
-    pub(crate) fn of_name(name: &Path) -> Option<Self> {
-        let shard = ShardId(name.file_stem()?.to_str()?.parse().ok()?);
-        match name.extension()?.to_str()? {
-            "0" => Some(Self::Slot(shard, Slot::Zero)),
-            "1" => Some(Self::Slot(shard, Slot::One)),
-            "clean" => Some(Self::CleanMarker(shard)),
-            _ => None,
-        }
+/// The shard and slot whose file this is, by its name; `None` where it is another file, such as what a crash left.
+pub(crate) fn checkpoint_slot(name: &Path) -> Option<(ShardId, Slot)> {
+    let shard = ShardId(name.file_stem()?.to_str()?.parse().ok()?);
+    match name.extension()?.to_str()? {
+        "0" => Some((shard, Slot::Zero)),
+        "1" => Some((shard, Slot::One)),
+        _ => None,
     }
 }
 
@@ -146,12 +131,10 @@ mod tests {
     }
 
     #[test]
-    fn the_files_of_the_checkpoint_folder_are_told_apart() {
-        let layout = Layout::new(Path::new("data"));
-        let slot = CheckpointFile::Slot(ShardId(12), Slot::One);
-        assert_eq!(CheckpointFile::of_name(&layout.checkpoint(ShardId(12), Slot::One)), Some(slot));
-        let marker = CheckpointFile::CleanMarker(ShardId(3));
-        assert_eq!(CheckpointFile::of_name(&layout.clean_marker(ShardId(3))), Some(marker));
-        assert_eq!(CheckpointFile::of_name(Path::new("3.clean.tmp")), None);
+    fn the_slots_of_checkpoints_are_told_apart() {
+        let path = Layout::new(Path::new("data")).checkpoint(ShardId(12), Slot::One);
+        assert_eq!(checkpoint_slot(&path), Some((ShardId(12), Slot::One)));
+        assert_eq!(checkpoint_slot(Path::new("12.2")), None);
+        assert_eq!(checkpoint_slot(Path::new("x.0")), None);
     }
 }

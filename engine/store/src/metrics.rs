@@ -37,8 +37,10 @@ pub struct StoreMetrics {
     pub segments_sealed: u64,
     /// Bytes of pool memory in use.
     pub pool_bytes_now: u64,
-    /// Appends waiting for pool memory.
+    /// Appends that had to wait for pool memory.
     pub pool_waits: u64,
+    /// Segments with a descriptor open.
+    pub descriptors_now: u64,
 }
 
 /// The counters while they count.

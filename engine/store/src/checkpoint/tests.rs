@@ -10,23 +10,30 @@ fn at(offset: i64) -> Offset {
     Offset::new(offset).unwrap()
 }
 
-fn segment(base: i64, bytes: u32) -> SegmentEntry {
-    SegmentEntry { base: at(base), bytes, max_timestamp: Timestamp(base * 10) }
-}
-
-fn log(segments: Vec<SegmentEntry>) -> LogEntry {
-    LogEntry {
-        log_start: at(3),
-        high_watermark: at(5),
-        next_offset: at(70),
-        leader_epoch: LeaderEpoch(2),
-        segments,
-        leader_epochs: vec![(LeaderEpoch(0), at(0)), (LeaderEpoch(2), at(40))],
-        producers: b"producers".to_vec(),
+fn segment(base: i64, bytes: u32) -> SegmentSummary {
+    SegmentSummary {
+        segment: SegmentId(at(base)),
+        end_offset: at(base + 1),
+        end_position: bytes,
+        max_timestamp: Timestamp(base * 10),
+        first_append: None,
+        last_append: Some(Timestamp(-2)),
     }
 }
 
-fn live(segments: Vec<SegmentEntry>) -> Entry {
+fn log(segments: Vec<SegmentSummary>) -> LogEntry {
+    LogEntry {
+        log_start: at(3),
+        high_watermark: at(5),
+        segments,
+        leader_epochs: b"epochs".to_vec(),
+        producers: b"producers".to_vec(),
+        is_closed: false,
+        active_index: Vec::new(),
+    }
+}
+
+fn live(segments: Vec<SegmentSummary>) -> Entry {
     Entry { generation: 9, log: Some(log(segments)) }
 }
 
@@ -57,7 +64,7 @@ fn a_change_lists_only_the_segments_that_changed() {
     let before = live((0..50).map(|base| segment(base, 100)).collect());
     let mut after = before.clone();
     let segments = &mut after.log.as_mut().unwrap().segments;
-    segments[49].bytes = 200;
+    segments[49].end_position = 200;
     segments.push(segment(50, 1));
     let change = encode_change(partition(1), &after, Some(&before));
     assert!(change.len() < encode(partition(1), &after).len() / 4);
@@ -68,7 +75,8 @@ fn a_change_lists_only_the_segments_that_changed() {
 #[test]
 fn a_deleted_partition_stays_deleted_until_a_newer_entry() {
     let deleted = Entry { generation: 10, log: None };
-    let entries = applied(&[encode(partition(1), &live(vec![])), encode(partition(1), &deleted)]);
+    let entries =
+        applied(&[encode(partition(1), &live(vec![segment(0, 1)])), encode(partition(1), &deleted)]);
     assert_eq!(entries[&partition(1)], deleted);
 }
 
@@ -85,7 +93,7 @@ fn of_two_checkpoints_the_newer_entry_counts() {
 #[test]
 fn hostile_counts_are_refused_before_they_are_believed() {
     let bytes = encode(partition(1), &live(vec![segment(0, 100)]));
-    let count_at = 16 + 4 + 8 + 1 + 24 + 4 + 8;
+    let count_at = 16 + 4 + 8 + 1 + 3 * 8;
     let mut hostile = bytes.clone();
     hostile[count_at..count_at + 4].copy_from_slice(&u32::MAX.to_le_bytes());
     assert_eq!(apply(&hostile, &mut Entries::new()), Err(CorruptCheckpoint::Count));
@@ -95,11 +103,11 @@ fn hostile_counts_are_refused_before_they_are_believed() {
 }
 
 /// A log's segments after some rolls, growth, and loss at the front and at the end.
-fn segment_lists() -> impl Strategy<Value = Vec<Vec<SegmentEntry>>> {
+fn segment_lists() -> impl Strategy<Value = Vec<Vec<SegmentSummary>>> {
     let list = (0_i64..20, 1_usize..20, 0_u32..3).prop_map(|(first, count, bytes)| {
         let list = (first..).take(count).map(|base| segment(base, 100));
         let mut list: Vec<_> = list.collect();
-        list.last_mut().unwrap().bytes = bytes;
+        list.last_mut().unwrap().end_position = bytes;
         list
     });
     prop::collection::vec(list, 1..8)

@@ -1,0 +1,141 @@
+//! Reads the checkpoints that all shards have left, at start.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use engine_io::{DirectFile, Io, OpenMode};
+use engine_record::ShardId;
+
+use crate::checkpoint::frame::{SlotContent, read_slot};
+use crate::checkpoint::{self, CorruptCheckpoint, Entries};
+use crate::checkpointer::Checkpointer;
+use crate::error::{Corruption, DiskError, DiskOperation, StoreError, disk};
+use crate::layout::{Layout, Slot, checkpoint_slot};
+use crate::slot::SlotWriter;
+use crate::store::RecoveryReport;
+
+/// How much of a slot is read at once, in bytes.
+const READ_BYTES: usize = 1 << 20;
+
+/// What the checkpoints of all shards say.
+pub(crate) struct FoundCheckpoints {
+    /// Of each partition the newest entry.
+    entries: Entries,
+    /// The newest entries that lie in this shard's own checkpoint: it keeps them until another shard has them.
+    own: Entries,
+    slot: Slot,
+    image: u64,
+    generation: u64,
+}
+
+/// What one shard's checkpoint says.
+struct ShardCheckpoint {
+    entries: Entries,
+    slot: Slot,
+    image: u64,
+    generation: u64,
+}
+
+impl FoundCheckpoints {
+    pub(crate) fn report(&self) -> RecoveryReport {
+        let live = self.entries.values().filter_map(|entry| entry.log.as_ref());
+        let (mut partitions, mut unclosed) = (0, 0);
+        for log in live {
+            partitions += 1;
+            unclosed += usize::from(!log.is_closed);
+        }
+        RecoveryReport { is_clean: unclosed == 0, partitions, unclosed }
+    }
+
+    pub(crate) fn into_checkpointer<I: Io>(self) -> Checkpointer<I> {
+        let slots = SlotWriter::new(self.own, self.slot, self.image);
+        Checkpointer::new(self.generation, slots, self.entries)
+    }
+}
+
+/// Reads every shard's checkpoint.
+///
+/// # Errors
+/// [`StoreError::Corrupt`] where one that had been durable can't be read; else as the system says.
+pub(crate) async fn read_all<I: Io>(
+    io: &I,
+    layout: &Layout,
+    own: ShardId,
+) -> Result<FoundCheckpoints, StoreError> {
+    let folder = layout.checkpoints();
+    let names = io.list_folder(&folder).await.map_err(disk(DiskOperation::Folder, &folder))?;
+    let mut slots: BTreeMap<ShardId, Vec<Slot>> = BTreeMap::new();
+    for (shard, slot) in names.iter().filter_map(|name| checkpoint_slot(name)) {
+        slots.entry(shard).or_default().push(slot);
+    }
+    let mut found = FoundCheckpoints {
+        entries: Entries::new(),
+        own: Entries::new(),
+        slot: Slot::One,
+        image: 0,
+        generation: 0,
+    };
+    for (shard, slots) in slots {
+        let Some(checkpoint) = read_shard(io, layout, shard, &slots).await? else { continue };
+        found.generation = found.generation.max(checkpoint.generation);
+        if shard == own {
+            (found.slot, found.image) = (checkpoint.slot, checkpoint.image);
+            found.own = checkpoint.entries.clone();
+        }
+        checkpoint::merge(&mut found.entries, checkpoint.entries);
+    }
+    found.generation += 1;
+    let FoundCheckpoints { entries, own, .. } = &mut found;
+    own.retain(|at, entry| entries.get(at).is_some_and(|newest| newest.generation == entry.generation));
+    own.retain(|_, entry| entry.log.is_some());
+    Ok(found)
+}
+
+/// The newest whole image of a shard with its changes; `None` where none was ever finished.
+async fn read_shard<I: Io>(
+    io: &I,
+    layout: &Layout,
+    shard: ShardId,
+    slots: &[Slot],
+) -> Result<Option<ShardCheckpoint>, StoreError> {
+    let mut newest: Option<ShardCheckpoint> = None;
+    for slot in slots {
+        let path = layout.checkpoint(shard, *slot);
+        let bytes = read_file(io, &path).await?;
+        let corrupt =
+            |why| StoreError::Corrupt { file: path.clone(), position: 0, why: Corruption::Checkpoint(why) };
+        let Some(content) = read_slot(&bytes).map_err(corrupt)? else { continue };
+        if newest.as_ref().is_none_or(|newest| newest.image < content.image) {
+            newest = Some(shard_checkpoint(*slot, &content).map_err(corrupt)?);
+        }
+    }
+    if newest.is_none() && slots.len() > 1 {
+        // The second slot is written only once the first is whole, and the first again only once the second is.
+        let file = layout.checkpoint(shard, Slot::Zero);
+        let why = Corruption::Checkpoint(CorruptCheckpoint::BothSlots);
+        return Err(StoreError::Corrupt { file, position: 0, why });
+    }
+    Ok(newest)
+}
+
+fn shard_checkpoint(slot: Slot, content: &SlotContent<'_>) -> Result<ShardCheckpoint, CorruptCheckpoint> {
+    let mut entries = Entries::new();
+    for payload in &content.payloads {
+        checkpoint::apply(payload, &mut entries)?;
+    }
+    Ok(ShardCheckpoint { entries, slot, image: content.image, generation: content.generation })
+}
+
+async fn read_file<I: Io>(io: &I, path: &Path) -> Result<Vec<u8>, DiskError> {
+    let file = io.open(path, OpenMode::Existing).await.map_err(disk(DiskOperation::Open, path))?;
+    let mut bytes = Vec::new();
+    loop {
+        let read =
+            file.read(bytes.len() as u64, READ_BYTES).await.map_err(disk(DiskOperation::Read, path))?;
+        let read = read.as_ref();
+        bytes.extend(read);
+        if read.len() < READ_BYTES {
+            return Ok(bytes);
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Keeps the shard's checkpoint: what changed goes to disk now and then, always after the flush that makes it true.
+//!
+//! ```text
+//!  slot 0   [image 4 ......][change][change][change]        too many changes: an image goes to the other slot,
+//!  slot 1   [image 5 ......][change]                        and the old one stays whole until that is flushed
+//! ```
+
+use core::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use engine_io::{Io, Signal, deadline};
+use engine_record::{Instant, Offset, TopicPartition};
+
+use crate::checkpoint::{Entries, Entry, LogEntry};
+use crate::error::StoreError;
+use crate::partition::Partition;
+use crate::permits::Permits;
+use crate::shard::Shard;
+use crate::slot::SlotWriter;
+
+/// A partition's durable state to be: true on disk once `end` is flushed.
+struct Capture<I: Io> {
+    partition: Rc<Partition<I>>,
+    end: Offset,
+    truncations: u64,
+    log: LogEntry,
+}
+
+/// The checkpoint of one shard.
+pub(crate) struct Checkpointer<I: Io> {
+    /// This start of the store: larger than any that wrote a checkpoint before.
+    generation: u64,
+    /// One at a time writes.
+    turn: Permits,
+    slots: RefCell<Option<SlotWriter<I>>>,
+    /// What is known of partitions that aren't open.
+    unopened: RefCell<Entries>,
+    pending: RefCell<BTreeMap<TopicPartition, Rc<Partition<I>>>>,
+    pending_bytes: Cell<u64>,
+    pending_since: Cell<Instant>,
+    is_running: Cell<bool>,
+    hurry: Signal,
+    /// Partitions about to be appended to for the first time.
+    opened: RefCell<BTreeMap<TopicPartition, Rc<Partition<I>>>>,
+}
+
+impl<I: Io> Checkpointer<I> {
+    pub(crate) fn new(generation: u64, slots: SlotWriter<I>, unopened: Entries) -> Self {
+        Self {
+            generation,
+            turn: Permits::new(1),
+            slots: RefCell::new(Some(slots)),
+            unopened: RefCell::new(unopened),
+            pending: RefCell::new(BTreeMap::new()),
+            pending_bytes: Cell::new(0),
+            pending_since: Cell::new(Instant::ZERO),
+            is_running: Cell::new(false),
+            hurry: Signal::new(),
+            opened: RefCell::new(BTreeMap::new()),
+        }
+    }
+
+    /// What the checkpoints say of a partition that isn't open.
+    pub(crate) fn unopened(&self, at: TopicPartition) -> Option<LogEntry> {
+        self.unopened.borrow().get(&at).and_then(|entry| entry.log.clone())
+    }
+
+    /// Forgets what the checkpoints said: the partition is open, or deleted.
+    pub(crate) fn forget_unopened(&self, at: TopicPartition) {
+        self.unopened.borrow_mut().remove(&at);
+    }
+
+    /// To be awaited before the first append to a partition: from then on a start looks behind what the checkpoint
+    /// says of it. All that wait at the same time are written at once.
+    ///
+    /// # Errors
+    /// No space; or the store has ended.
+    pub(crate) async fn record_opened(
+        &self,
+        shard: &Rc<Shard<I>>,
+        partition: &Rc<Partition<I>>,
+    ) -> Result<(), StoreError> {
+        self.opened.borrow_mut().insert(partition.at, Rc::clone(partition));
+        let (owned, own) = (Rc::clone(shard), Rc::clone(partition));
+        let recorded = async move { owned.checkpointer.write_opened(&owned, own).await };
+        shard.background.carry_out(&shard.io, recorded).await.unwrap_or(Err(StoreError::Closed))
+    }
+
+    async fn write_opened(&self, shard: &Rc<Shard<I>>, own: Rc<Partition<I>>) -> Result<(), StoreError> {
+        let _turn = self.turn.acquire(1).await.map_err(|_| StoreError::Closed)?;
+        if own.is_recorded_open() {
+            return Ok(());
+        }
+        let mut opened = self.opened.take();
+        opened.insert(own.at, own);
+        let captures: Vec<_> = opened.into_values().map(Capture::of).collect();
+        let partitions: Vec<_> = captures.iter().map(|capture| Rc::clone(&capture.partition)).collect();
+        self.write_captures(shard, captures).await?;
+        partitions.iter().for_each(|partition| partition.set_recorded_open(true));
+        Ok(())
+    }
+
+    /// Notes that a partition's durable state moved.
+    pub(crate) fn note_change(&self, shard: &Rc<Shard<I>>, partition: &Rc<Partition<I>>) {
+        {
+            let mut pending = self.pending.borrow_mut();
+            if pending.is_empty() {
+                self.pending_since.set(shard.io.now());
+            }
+            pending.insert(partition.at, Rc::clone(partition));
+        }
+        if !self.is_running.replace(true) {
+            let owned = Rc::clone(shard);
+            shard
+                .background
+                .spawn(&shard.io, async move { owned.checkpointer.run_while_pending(&owned).await });
+        }
+    }
+
+    /// Notes how much was flushed.
+    pub(crate) fn note_flushed(&self, shard: &Shard<I>, bytes: u64) {
+        self.pending_bytes.set(self.pending_bytes.get() + bytes);
+        if self.pending_bytes.get() >= shard.config.checkpoint_bytes {
+            self.hurry.notify();
+        }
+    }
+
+    /// Lets what is pending be written at once.
+    pub(crate) fn hurry(&self) {
+        self.hurry.notify();
+    }
+
+    async fn run_while_pending(&self, shard: &Rc<Shard<I>>) {
+        while !self.pending.borrow().is_empty() && shard.check().is_ok() && !shard.is_closing() {
+            self.wait_until_due(shard).await;
+            if let Err(error) = self.write_pending(shard).await {
+                tracing::warn!(%error, "the checkpoint was not written; it will be tried again");
+                self.pending_since.set(shard.io.now());
+            }
+        }
+        self.is_running.set(false);
+    }
+
+    async fn wait_until_due(&self, shard: &Shard<I>) {
+        let at = self.pending_since.get().after(shard.config.checkpoint_interval);
+        loop {
+            let hurry = self.hurry.wait();
+            let is_due = self.pending_bytes.get() >= shard.config.checkpoint_bytes || shard.io.now() >= at;
+            if is_due || shard.check().is_err() || shard.is_closing() {
+                return;
+            }
+            deadline(&shard.io, at, hurry).await;
+        }
+    }
+
+    /// Writes what is pending, when its flush has come.
+    ///
+    /// # Errors
+    /// No space, with everything still pending; any other error ends the store.
+    pub(crate) async fn write_pending(&self, shard: &Rc<Shard<I>>) -> Result<(), StoreError> {
+        let pending = self.pending.take();
+        self.pending_bytes.set(0);
+        let written = self.write_states(shard, pending.values().cloned().collect()).await;
+        if written.is_err() {
+            let mut again = self.pending.borrow_mut();
+            for (at, partition) in pending {
+                again.entry(at).or_insert(partition);
+            }
+        }
+        written
+    }
+
+    /// Writes the present state of these partitions, when its flush has come.
+    ///
+    /// # Errors
+    /// No space; or the store has ended.
+    async fn write_states(
+        &self,
+        shard: &Rc<Shard<I>>,
+        partitions: Vec<Rc<Partition<I>>>,
+    ) -> Result<(), StoreError> {
+        let _turn = self.turn.acquire(1).await.map_err(|_| StoreError::Closed)?;
+        // What is closed already would be opened again by a later, lesser entry.
+        let open = partitions.into_iter().filter(|partition| partition.is_recorded_open());
+        self.write_captures(shard, open.map(Capture::of).collect()).await
+    }
+
+    /// Under the turn.
+    async fn write_captures(
+        &self,
+        shard: &Rc<Shard<I>>,
+        captures: Vec<Capture<I>>,
+    ) -> Result<(), StoreError> {
+        for capture in &captures {
+            capture.partition.wait_for_flush_or_deletion(capture.end).await?;
+        }
+        let true_now = captures.into_iter().filter(Capture::is_true);
+        let entries = true_now.map(|capture| (capture.partition.at, self.entry(Some(capture.log)))).collect();
+        self.write(shard, entries).await
+    }
+
+    /// Writes that these logs end as they are: nothing is appended to them before [`Checkpointer::record_opened`].
+    ///
+    /// # Errors
+    /// No space; or the store has ended.
+    pub(crate) async fn write_closed(
+        &self,
+        shard: &Rc<Shard<I>>,
+        partitions: Vec<Rc<Partition<I>>>,
+    ) -> Result<(), StoreError> {
+        let _turn = self.turn.acquire(1).await.map_err(|_| StoreError::Closed)?;
+        let entries = partitions.iter().map(|partition| {
+            let state = partition.state.borrow();
+            assert_eq!(state.log.offsets().flushed, state.log.offsets().log_end, "a closed log is flushed");
+            (partition.at, self.entry(Some(LogEntry::closed(&state.log))))
+        });
+        self.write(shard, entries.collect()).await?;
+        partitions.iter().for_each(|partition| partition.set_recorded_open(false));
+        Ok(())
+    }
+
+    /// Writes that the partition's log is as `log` says, or is no more.
+    ///
+    /// # Errors
+    /// No space; or the store has ended.
+    pub(crate) async fn write_entry(
+        &self,
+        shard: &Rc<Shard<I>>,
+        at: TopicPartition,
+        log: Option<LogEntry>,
+    ) -> Result<(), StoreError> {
+        let _turn = self.turn.acquire(1).await.map_err(|_| StoreError::Closed)?;
+        self.write(shard, vec![(at, self.entry(log))]).await
+    }
+
+    fn entry(&self, log: Option<LogEntry>) -> Entry {
+        Entry { generation: self.generation, log }
+    }
+
+    /// Under the turn.
+    async fn write(
+        &self,
+        shard: &Rc<Shard<I>>,
+        entries: Vec<(TopicPartition, Entry)>,
+    ) -> Result<(), StoreError> {
+        shard.check()?;
+        let mut slots =
+            self.slots.take().expect("the turn's holder has the slots, and a dropped one ends the store");
+        let count = entries.len() as u64;
+        let written = slots.write(shard, self.generation, entries).await;
+        self.slots.replace(Some(slots));
+        match written {
+            Ok(()) => {
+                shard.counters.count(|metrics| metrics.checkpoint_entries += count);
+                Ok(())
+            }
+            Err(error) if error.is_storage_full() => Err(error.into()),
+            Err(error) => {
+                shard.fail(error);
+                Ok(shard.check()?)
+            }
+        }
+    }
+
+    /// Closes the checkpoint's file.
+    pub(crate) async fn close(&self) {
+        let Ok(_turn) = self.turn.acquire(1).await else { return };
+        let slots = self.slots.take();
+        if let Some(mut slots) = slots {
+            // Everything in it is flushed: how closing goes changes nothing.
+            let _closed = slots.close().await;
+            self.slots.replace(Some(slots));
+        }
+    }
+}
+
+impl<I: Io> Capture<I> {
+    fn of(partition: Rc<Partition<I>>) -> Self {
+        let (end, truncations, log) = {
+            let state = partition.state.borrow();
+            (state.log.offsets().log_end, state.truncations, LogEntry::open(&state.log))
+        };
+        Self { partition, end, truncations, log }
+    }
+
+    fn is_true(&self) -> bool {
+        !self.partition.is_deleted() && self.partition.state.borrow().truncations == self.truncations
+    }
+}

@@ -1,0 +1,280 @@
+//! Opening a partition: new, as its checkpoint left it, or recovered from what a crash left.
+//!
+//! ```text
+//!  checkpoint says      what happens
+//!  closed               nothing: the checkpoint is the log
+//!  open                 scan from the checkpoint on; the tail behind the last good batch is cut off and fenced
+//!  nothing              no segment: a new log; else all segments are scanned, and only the last may end in a torn batch
+//! ```
+//!
+//! Damage below what the checkpoint calls durable is never cut: the partition doesn't open, and stays as it is.
+
+mod scan;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
+use std::rc::Rc;
+
+use engine_io::Io;
+use engine_log::{
+    LeaderEpochs, Log, LogConfig, Producers, Recovered, RecoveredSegment, SegmentId, SegmentIndex,
+    SegmentSummary, decode_sidecar,
+};
+use engine_record::{LeaderEpoch, Offset, TopicPartition};
+
+use crate::checkpoint::{CorruptCheckpoint, LogEntry};
+use crate::config::ConfigError;
+use crate::error::{Corruption, DiskError, DiskOperation, StoreError, disk};
+use crate::layout;
+use crate::partition::{Partition, State};
+use crate::segment_file::SegmentFile;
+use crate::shard::Shard;
+use crate::truncate::{fence, remove};
+use scan::{Scanned, scan_chain};
+
+/// What a partition is opened with.
+pub(crate) struct Opening {
+    pub(crate) at: TopicPartition,
+    pub(crate) topic_name: String,
+    pub(crate) config: LogConfig,
+    pub(crate) leader_epoch: LeaderEpoch,
+}
+
+/// A log, and those of its segments that have a file.
+struct Found {
+    log: Log,
+    files: BTreeSet<SegmentId>,
+}
+
+/// Opens the partition and registers it.
+///
+/// # Errors
+/// See [`StoreError`]; nothing is registered then.
+pub(crate) async fn open_partition<I: Io>(
+    shard: &Rc<Shard<I>>,
+    opening: Opening,
+) -> Result<Rc<Partition<I>>, StoreError> {
+    shard.check()?;
+    check_config(shard, &opening.config)?;
+    let at = opening.at;
+    let _opening = shard.begin_opening(at)?;
+    let mut found = find(shard, &opening).await?;
+    start_leader_epoch(&mut found.log, opening.leader_epoch)?;
+    for segment in found.log.segments().filter(|segment| segment.index().is_some()) {
+        if segment.id() != found.log.active_segment().id() {
+            shard.indexes.note(shard, at, segment.id());
+        }
+    }
+    let segments = segment_files(shard, at, &found);
+    let partition = Partition::new(at, shard, State::new(found.log, segments));
+    shard.partitions.borrow_mut().insert(at, Rc::clone(&partition));
+    shard.checkpointer.forget_unopened(at);
+    Ok(partition)
+}
+
+pub(crate) fn check_config<I: Io>(shard: &Shard<I>, config: &LogConfig) -> Result<(), ConfigError> {
+    let (batch_bytes_max, pool_bytes) = (config.max_batch_bytes, shard.config.pool_bytes);
+    // Room for the largest batch twice over in whole buffers, so that one can be filled while another is written.
+    let fits = (batch_bytes_max as usize).saturating_mul(2).saturating_add(4 * shard.config.write_bytes_max)
+        <= pool_bytes;
+    if fits { Ok(()) } else { Err(ConfigError::BatchBytesMax { batch_bytes_max, pool_bytes }) }
+}
+
+pub(crate) fn start_leader_epoch(log: &mut Log, epoch: LeaderEpoch) -> Result<(), StoreError> {
+    let known = log.leader_epochs().latest();
+    match log.start_leader_epoch(epoch) {
+        Ok(()) => Ok(()),
+        Err(_) => Err(StoreError::LeaderEpoch { known: known.unwrap_or_default(), given: epoch }),
+    }
+}
+
+fn segment_files<I: Io>(
+    shard: &Shard<I>,
+    at: TopicPartition,
+    found: &Found,
+) -> BTreeMap<SegmentId, Rc<SegmentFile<I>>> {
+    let folder = shard.layout.partition(at);
+    let with_file = found.log.segments().filter(|segment| found.files.contains(&segment.id()));
+    let file = |segment: &engine_log::Segment| {
+        let path = layout::segment(&folder, segment.id().0);
+        (segment.id(), SegmentFile::existing(segment.id(), path, segment.end_position()))
+    };
+    with_file.map(file).collect()
+}
+
+async fn find<I: Io>(shard: &Rc<Shard<I>>, opening: &Opening) -> Result<Found, StoreError> {
+    let entry = shard.checkpointer.unopened(opening.at);
+    if let Some(found) = entry.as_ref().and_then(|entry| as_closed(entry, opening.config)) {
+        return Ok(found);
+    }
+    make_folders(shard, opening).await?;
+    let folder = shard.layout.partition(opening.at);
+    let segments = list_segments(&shard.io, &folder).await?;
+    match entry {
+        Some(entry) => recover(shard, opening, &entry, &segments).await,
+        None if segments.is_empty() => {
+            let log = Log::create(opening.config, Offset::ZERO, opening.leader_epoch);
+            Ok(Found { log, files: BTreeSet::new() })
+        }
+        None => recover_all(shard, opening, &segments).await,
+    }
+}
+
+/// The log a closed entry describes, without a look at the disk; `None` where the entry isn't closed or not whole.
+fn as_closed(entry: &LogEntry, config: LogConfig) -> Option<Found> {
+    let active = *entry.active();
+    let index = match active.is_empty() {
+        true => SegmentIndex::new(active.segment),
+        false => decode_sidecar(&entry.active_index).ok().filter(|(summary, _)| *summary == active)?.1,
+    };
+    if !entry.is_closed {
+        return None;
+    }
+    let (leader_epochs, producers) = decode_states(entry).ok()?;
+    let sealed = entry.segments.iter().take(entry.segments.len() - 1);
+    let sealed = sealed.map(|summary| RecoveredSegment { summary: *summary, index: None });
+    let last = RecoveredSegment { summary: active, index: Some(index) };
+    let segments: Vec<_> = sealed.chain([last]).collect();
+    let files = segments.iter().map(|segment| segment.summary).filter(|summary| !summary.is_empty());
+    let files = files.map(|summary| summary.segment).collect();
+    let (log_start, high_watermark) = (entry.log_start, entry.high_watermark);
+    let found = Recovered { log_start, high_watermark, segments, leader_epochs, producers };
+    Some(Found { log: Log::recovered(config, found).ok()?, files })
+}
+
+fn decode_states(entry: &LogEntry) -> Result<(LeaderEpochs, Producers), CorruptCheckpoint> {
+    let (leader_epochs, _) =
+        LeaderEpochs::decode(&entry.leader_epochs).map_err(|_| CorruptCheckpoint::Log)?;
+    let (producers, _) = Producers::decode(&entry.producers).map_err(|_| CorruptCheckpoint::Log)?;
+    Ok((leader_epochs, producers))
+}
+
+async fn make_folders<I: Io>(shard: &Shard<I>, opening: &Opening) -> Result<(), DiskError> {
+    let folder = shard.layout.partition(opening.at);
+    shard.io.create_folder(&folder).await.map_err(disk(DiskOperation::Folder, &folder))?;
+    let name = shard.layout.topic_name(opening.at.topic);
+    match shard.io.read_file(&name, opening.topic_name.len()).await {
+        Ok(known) if known == opening.topic_name.as_bytes() => return Ok(()),
+        Ok(_) => {}
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::FileTooLarge) => {}
+        Err(error) => return Err(DiskError::new(DiskOperation::Read, &name, &error)),
+    }
+    let bytes = opening.topic_name.clone().into_bytes();
+    shard.io.write_file(&name, bytes).await.map_err(disk(DiskOperation::Write, &name))
+}
+
+/// The segments in a partition's folder, in order.
+pub(crate) async fn list_segments<I: Io>(io: &I, folder: &Path) -> Result<BTreeSet<SegmentId>, DiskError> {
+    let names = io.list_folder(folder).await.map_err(disk(DiskOperation::Folder, folder))?;
+    Ok(names.iter().filter_map(|name| layout::segment_base(name)).map(SegmentId).collect())
+}
+
+/// Scans from the checkpoint on.
+async fn recover<I: Io>(
+    shard: &Rc<Shard<I>>,
+    opening: &Opening,
+    entry: &LogEntry,
+    on_disk: &BTreeSet<SegmentId>,
+) -> Result<Found, StoreError> {
+    let folder = shard.layout.partition(opening.at);
+    let corrupt = |segment: &SegmentSummary, why| StoreError::Corrupt {
+        file: layout::segment(&folder, segment.segment.0),
+        position: 0,
+        why,
+    };
+    let missing = entry.segments.iter().find(|known| !known.is_empty() && !on_disk.contains(&known.segment));
+    if let Some(missing) = missing {
+        return Err(corrupt(missing, Corruption::FileMissing));
+    }
+    let active = *entry.active();
+    let (leader_epochs, producers) = decode_states(entry).map_err(|why| corrupt(&active, why.into()))?;
+    let sealed = entry.segments.iter().take(entry.segments.len() - 1);
+    let sealed: Vec<_> = sealed.map(|summary| RecoveredSegment { summary: *summary, index: None }).collect();
+    let start = engine_log::Checkpoint {
+        summary: active,
+        durable_position: active.end_position,
+        leader_epochs,
+        producers,
+    };
+    let scanned = scan_chain(shard, &folder, start, opening.config, on_disk).await?;
+    finish(shard, opening, entry.log_start, entry.high_watermark, sealed, scanned, on_disk).await
+}
+
+/// Scans everything: no checkpoint knows the partition.
+async fn recover_all<I: Io>(
+    shard: &Rc<Shard<I>>,
+    opening: &Opening,
+    on_disk: &BTreeSet<SegmentId>,
+) -> Result<Found, StoreError> {
+    let folder = shard.layout.partition(opening.at);
+    let first = *on_disk.first().expect("there is a segment to recover");
+    tracing::warn!(partition = %opening.at, "no checkpoint knows this partition; its whole log is scanned");
+    let start = engine_log::Checkpoint::segment_start(first, 0, LeaderEpochs::new(), Producers::new());
+    let scanned = scan_chain(shard, &folder, start, opening.config, on_disk).await?;
+    let end = scanned.end();
+    if on_disk.last().is_some_and(|last| last.0 > end.offset) {
+        // Whether the break was durable can't be known, and there is more behind it: too much to be a torn tail.
+        let segment = scanned.last_segment();
+        let why = scanned.cause.map_or(Corruption::FileTooShort, Corruption::Batch);
+        let file = layout::segment(&folder, segment.0);
+        return Err(StoreError::Corrupt { file, position: u64::from(end.position), why });
+    }
+    finish(shard, opening, first.0, first.0, Vec::new(), scanned, on_disk).await
+}
+
+/// Removes what lies behind the end, makes sure of what lies before it, and makes a log of it.
+#[expect(clippy::too_many_arguments, reason = "the parts of one log, each found another way")]
+async fn finish<I: Io>(
+    shard: &Rc<Shard<I>>,
+    opening: &Opening,
+    log_start: Offset,
+    high_watermark: Offset,
+    sealed: Vec<RecoveredSegment>,
+    scanned: Scanned<I>,
+    on_disk: &BTreeSet<SegmentId>,
+) -> Result<Found, StoreError> {
+    let folder = shard.layout.partition(opening.at);
+    let last = scanned.last_segment();
+    remove_behind(&shard.io, &folder, last, on_disk).await?;
+    let end = scanned.end().position;
+    for (segment, file) in &scanned.files {
+        let path = layout::segment(&folder, segment.0);
+        if *segment == last && scanned.cause.is_some() {
+            tracing::warn!(file = %path.display(), position = end, "cut a torn tail off");
+            fence(&shard.io, file, &path, end).await?;
+        } else {
+            engine_io::DirectFile::flush(file).await.map_err(disk(DiskOperation::Flush, &path))?;
+        }
+    }
+    shard.counters.count(|metrics| {
+        metrics.recoveries += 1;
+        metrics.bytes_recovered += scanned.bytes;
+    });
+    let files = on_disk.iter().copied().filter(|segment| *segment <= last).collect();
+    let Scanned { segments, leader_epochs, producers, .. } = scanned;
+    let segments: Vec<_> = sealed.into_iter().chain(segments).collect();
+    let found = Recovered { log_start, high_watermark, segments, leader_epochs, producers };
+    let log = Log::recovered(opening.config, found).map_err(|why| StoreError::Corrupt {
+        file: layout::segment(&folder, last.0),
+        position: u64::from(end),
+        why: Corruption::Segments(why),
+    })?;
+    Ok(Found { log, files })
+}
+
+/// Removes the segments behind the last one, the last first, and what was made ready for later.
+async fn remove_behind<I: Io>(
+    io: &I,
+    folder: &Path,
+    last: SegmentId,
+    on_disk: &BTreeSet<SegmentId>,
+) -> Result<(), DiskError> {
+    remove(io, &layout::next_segment(folder)).await?;
+    for segment in on_disk.iter().rev().take_while(|segment| **segment > last) {
+        remove(io, &layout::segment(folder, segment.0)).await?;
+        remove(io, &layout::index(folder, segment.0)).await?;
+    }
+    remove(io, &layout::index(folder, last.0)).await?;
+    io.flush_folder(folder).await.map_err(disk(DiskOperation::Flush, folder))
+}
