@@ -185,7 +185,8 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// The change isn't proposed: this node doesn't lead, another change is under way, or nothing is asked for.
+    /// The change isn't proposed: this node doesn't lead, another change is under way, nothing is asked for, or the change
+    /// would take this node's own vote. So there is always a voter left.
     pub fn propose_membership(
         &mut self,
         changes: &[MembershipChange],
@@ -195,26 +196,16 @@ impl Driver {
         if changes.is_empty() || self.raft.raft.has_pending_conf() || self.membership().is_joint() {
             return Err(ProposeError::Busy);
         }
-        if !self.leaves_a_voter(changes) {
-            return Err(ProposeError::NoVoterLeft);
+        let node = self.config.node;
+        if changes.contains(&MembershipChange::Learner(node))
+            || changes.contains(&MembershipChange::Remove(node))
+        {
+            return Err(ProposeError::TakesLeadersVote);
         }
         let proposed = self.raft.propose_conf_change(Vec::new(), joint_change(changes));
         proposed.map_err(|_| ProposeError::Busy)?;
         self.remember_proposal(token);
         Ok(())
-    }
-
-    fn leaves_a_voter(&self, changes: &[MembershipChange]) -> bool {
-        let mut voters = self.membership().voters;
-        for change in changes {
-            match *change {
-                MembershipChange::Voter(node) => voters.push(node),
-                MembershipChange::Learner(node) | MembershipChange::Remove(node) => {
-                    voters.retain(|voter| *voter != node);
-                }
-            }
-        }
-        !voters.is_empty()
     }
 
     fn may_propose(&self) -> Result<(), ProposeError> {

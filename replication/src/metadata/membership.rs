@@ -48,6 +48,12 @@ impl Membership {
         self.voters == [node] && self.outgoing.is_empty()
     }
 
+    /// Whether `node` has a vote, be it in the outgoing half only.
+    #[must_use]
+    pub fn votes(&self, node: NodeId) -> bool {
+        self.voters.contains(&node) || self.outgoing.contains(&node)
+    }
+
     /// Whether `node` is in it, in whatever part.
     #[must_use]
     pub fn names(&self, node: NodeId) -> bool {
@@ -106,12 +112,11 @@ impl Membership {
 
     /// Learners have no vote, now or in the outgoing half; who will be a learner votes in that half now.
     fn is_legal(&self) -> bool {
-        let votes = |node: &NodeId| self.voters.contains(node) || self.outgoing.contains(node);
         let joint = self.is_joint() || (self.learners_next.is_empty() && !self.auto_leave);
         let leaving = |node: &NodeId| self.outgoing.contains(node) && !self.voters.contains(node);
         let voted = self.learners_next.iter().all(leaving);
         let populated = !self.voters.is_empty() || (self.learners.is_empty() && !self.is_joint());
-        joint && voted && populated && !self.learners.iter().any(votes)
+        joint && voted && populated && !self.learners.iter().any(|node| self.votes(*node))
     }
 }
 

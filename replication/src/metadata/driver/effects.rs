@@ -143,7 +143,7 @@ pub enum ProposeError {
         /// Its size.
         bytes: usize,
     },
-    /// The change would leave nobody to vote.
-    #[error("the change leaves no voter")]
-    NoVoterLeft,
+    /// The change would take this node's vote, and it leads: leadership is handed over first.
+    #[error("the change takes the leader's vote")]
+    TakesLeadersVote,
 }

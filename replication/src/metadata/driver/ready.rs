@@ -114,7 +114,14 @@ impl Driver {
         let change = parse_change(entry.get_data()).expect("checked when it entered the log");
         let applied = self.raft.apply_conf_change(&change);
         let state = applied.expect("a leader proposes only what can be applied to what was there");
-        self.effects.membership = Some(Membership::from_raft(&state));
+        let membership = Membership::from_raft(&state);
+        // A leader doesn't take its own vote, but it may have become leader while another's change was under way. Without a
+        // vote it no longer counts what it has itself, so it stops leading.
+        if self.leads() && !membership.votes(self.config.node) {
+            let term = self.term();
+            self.raft.raft.become_follower(term, raft::INVALID_ID);
+        }
+        self.effects.membership = Some(membership);
         self.snapshots.membership_changed();
     }
 
