@@ -176,7 +176,7 @@ impl<I: Io> Partition<I> {
         memory: Option<FreshMemory<I>>,
     ) -> Result<Appended, AppendError> {
         let stamped = stamped(batch, plan);
-        let bytes = stamped.as_deref().unwrap_or(batch.bytes());
+        let bytes = stamped.as_deref().unwrap_or_else(|| batch.bytes());
         let (mut header, crc) = header_and_crc(bytes);
         assign(&mut header, plan.base_offset, plan.leader_epoch);
         let log_start = {

@@ -102,7 +102,7 @@ impl StoreConfig {
         refuse(self.pool_bytes < write.saturating_mul(2), ConfigError::PoolBytes)?;
         let (first, last) = (self.allocation_bytes_min, self.allocation_bytes_max);
         let steps_aligned =
-            [first, last, self.zero_ahead_bytes].iter().all(|step| *step as usize % block == 0);
+            [first, last, self.zero_ahead_bytes].iter().all(|step| (*step as usize).is_multiple_of(block));
         refuse(!steps_aligned || first == 0 || first > last, ConfigError::Allocation)?;
         refuse(self.flushes_max == 0, ConfigError::FlushesMax)
     }

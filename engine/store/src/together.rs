@@ -27,7 +27,7 @@ pub(crate) async fn all<E>(
             running.retain_mut(|future| match future.as_mut().poll(context) {
                 Poll::Pending => true,
                 Poll::Ready(result) => {
-                    first_error = first_error.take().or(result.err());
+                    first_error = first_error.take().or_else(|| result.err());
                     false
                 }
             });
