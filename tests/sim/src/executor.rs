@@ -90,6 +90,10 @@ impl Core {
         change(&mut self.world.borrow_mut())
     }
 
+    /// Starts a task on a shard of the machine.
+    ///
+    /// # Panics
+    /// Where the machine has crashed.
     pub(crate) fn spawn(
         self: &Rc<Self>,
         boot: Boot,
@@ -110,6 +114,7 @@ impl Core {
         SimTask { core: Rc::clone(self), number, status }
     }
 
+    /// The waker of the future that is blocked on; it is to be polled at once.
     pub(crate) fn root_waker(&self) -> Waker {
         self.woken.push(ROOT);
         self.waker(ROOT)

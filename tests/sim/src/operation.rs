@@ -41,6 +41,7 @@ pub(crate) struct Completion<T> {
 }
 
 impl<T> Completion<T> {
+    /// Resolves the operation and wakes who waits for it. Nobody waiting any more is fine.
     pub(crate) fn complete(self, result: T) {
         let mut slot = self.slot.borrow_mut();
         slot.result = Some(result);

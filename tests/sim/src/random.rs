@@ -14,6 +14,7 @@ impl Random {
         Self { state: seed }
     }
 
+    /// The next 64 bits.
     pub(crate) const fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.state;

@@ -59,6 +59,7 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
+    /// Folds an event in.
     pub(crate) fn record(&mut self, at: Instant, event: Event) {
         (at, event).hash(&mut self.hash);
         if self.recent.len() == RECENT_EVENTS_MAX {
@@ -67,6 +68,7 @@ impl Trace {
         self.recent.push_back((at, event));
     }
 
+    /// All events so far, and their times, as one number.
     pub(crate) const fn hash(&self) -> u64 {
         self.hash.state
     }

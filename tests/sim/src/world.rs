@@ -76,6 +76,7 @@ impl World {
         self.next_number
     }
 
+    /// Notes that something happens now.
     pub(crate) fn record(&mut self, event: Event) {
         self.trace.record(self.now, event);
     }
@@ -84,6 +85,7 @@ impl World {
         &self.trace
     }
 
+    /// Adds a machine; gives its number, from 0 on.
     pub(crate) fn add_machine(&mut self) -> usize {
         self.machines.push(Machine {
             disk: Disk::new(),
@@ -125,10 +127,12 @@ impl World {
         (&mut self.machines[machine].disk, &mut self.random)
     }
 
+    /// Wakes a task at `at`, unless the timer is removed before.
     pub(crate) fn set_timer(&mut self, at: Instant, waker: Waker) -> Due {
         self.insert(at, Entry::Timer(waker))
     }
 
+    /// Removes a timer; one that has fired is gone already.
     pub(crate) fn remove_timer(&mut self, due: Due) {
         self.agenda.remove(&due);
     }
@@ -184,6 +188,8 @@ impl World {
         operation
     }
 
+    /// # Panics
+    /// Where the machine has crashed since the boot: a handle outlived its process.
     pub(crate) fn check_runs(&self, boot: Boot) {
         assert!(self.runs(boot), "this handle belongs to a machine that has crashed since it was made");
     }

@@ -160,7 +160,10 @@ fn a_write_in_flight_at_a_crash_may_be_kept_or_lost() {
         assert!(!engine_io::Task::is_finished(&write));
         assert_eq!(node.disk().live(PATH).unwrap()[0], 0);
         node.crash(CrashMode::KeepRandomSectors);
-        node.disk().live(PATH).unwrap()[0]
+        let left = node.disk().live(PATH).unwrap()[0];
+        sim.run_for(Duration::from_millis(10));
+        assert_eq!(node.disk().live(PATH).unwrap()[0], left, "nothing happens after the crash");
+        left
     };
     let outcomes: BTreeSet<u8> = (0..40).map(outcome).collect();
     assert_eq!(outcomes, BTreeSet::from([0, 1]));
@@ -256,6 +259,8 @@ fn a_removed_file_may_come_back_until_its_folder_is_flushed() {
     sim.block_on(async {
         durable_file(&io).await;
         io.remove_file(Path::new(PATH)).await.unwrap();
+        io.create_folder(Path::new("/other")).await.unwrap();
+        io.flush_folder(Path::new("/other")).await.unwrap();
         assert_eq!(node.disk().live(PATH), None);
         node.crash(CrashMode::LoseAllUnflushed);
         assert!(node.disk().live(PATH).is_some());
@@ -372,6 +377,49 @@ fn a_failed_flush_leaves_the_fate_of_its_writes_to_chance_for_good() {
     };
     let outcomes: BTreeSet<u8> = (0..40).map(outcome).collect();
     assert_eq!(outcomes, BTreeSet::from([0, 1]));
+}
+
+/// The flush that failed lost the file's growth; what a later flush saved past the old end isn't there when the file
+/// grows again.
+#[test]
+fn space_is_zeros_also_where_a_write_outlived_its_growth() {
+    let size_after_crash = |seed| {
+        let (sim, node, io) = world(seed);
+        sim.block_on(async {
+            let file = durable_file(&io).await;
+            file.allocate(8 * BLOCK, BLOCK).await.unwrap();
+            node.disk().fail_next_flush();
+            file.flush().await.unwrap_err();
+            file.write(8 * BLOCK, filled(&io, 1, 1)).await.unwrap();
+            file.flush().await.unwrap();
+            node.crash(CrashMode::LoseAllUnflushed);
+            let io = node.io();
+            let file = io.open(Path::new(PATH), OpenMode::Existing).await.unwrap();
+            let size = file.size().await.unwrap();
+            file.allocate(8 * BLOCK, BLOCK).await.unwrap();
+            let byte = file.read(8 * BLOCK, BLOCK_BYTES).await.unwrap().as_ref()[0];
+            assert_eq!(byte == 0, size == 8 * BLOCK);
+            size
+        })
+    };
+    let sizes: BTreeSet<u64> = (0..40).map(size_after_crash).collect();
+    assert_eq!(sizes, BTreeSet::from([8 * BLOCK, 9 * BLOCK]));
+}
+
+#[test]
+fn sizes_that_were_not_flushed_are_lost_from_some_change_on() {
+    let size_after_crash = |seed| {
+        let (sim, node, io) = world(seed);
+        sim.block_on(async {
+            let file = durable_file(&io).await;
+            file.truncate(4 * BLOCK).await.unwrap();
+            file.allocate(0, 6 * BLOCK).await.unwrap();
+            node.crash(CrashMode::KeepRandomSectors);
+        });
+        node.disk().live(PATH).unwrap().len() as u64
+    };
+    let sizes: BTreeSet<u64> = (0..40).map(size_after_crash).collect();
+    assert_eq!(sizes, BTreeSet::from([4 * BLOCK, 6 * BLOCK, 8 * BLOCK]));
 }
 
 #[test]

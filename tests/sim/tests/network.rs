@@ -267,6 +267,20 @@ fn a_dropped_socket_ends_after_what_it_sent_and_only_when_both_halves_are_gone()
 }
 
 #[test]
+fn a_socket_dropped_with_bytes_unread_breaks_the_connection() {
+    let pair = Pair::new(17);
+    let (server, client) = pair.connect();
+    let (mut server_reader, mut server_writer) = server.split();
+    pair.sim.block_on(async {
+        send(&mut server_writer, b"unwanted".to_vec()).await.unwrap();
+        pair.server_io.sleep(Duration::from_millis(10)).await;
+        drop(client);
+        pair.server_io.sleep(Duration::from_millis(10)).await;
+        assert_eq!(receive(&mut server_reader, 10).await.unwrap_err().kind(), ErrorKind::ConnectionReset);
+    });
+}
+
+#[test]
 fn a_closer_ends_what_is_awaited_on_both_sides() {
     let pair = Pair::new(10);
     pair.sim.network().configure(NetworkSettings { in_flight_bytes_max: 100, ..NetworkSettings::default() });
@@ -446,6 +460,8 @@ fn what_was_received_or_will_never_be_is_no_longer_owed() {
         result.unwrap();
         file.write(0, Rc::new(numbered_buffer(&pair.server_io))).await.unwrap();
         server_writer.send_file(&sent, 0, BLOCK).await.unwrap();
+        pair.server_io.sleep(Duration::from_millis(50)).await;
+        server_writer.send_file(&sent, BLOCK, BLOCK).await.unwrap();
         drop((reader, writer));
         pair.server_io.sleep(Duration::from_millis(50)).await;
         file.truncate(0).await.unwrap();

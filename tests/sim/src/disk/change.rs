@@ -37,6 +37,7 @@ impl Piece {
         Self { position, buffer, part }
     }
 
+    /// What is to lie there.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.buffer.as_slice()[self.part.clone()]
     }
@@ -75,6 +76,7 @@ impl Piece {
 }
 
 impl Change {
+    /// Does it to an image, all of it.
     pub(crate) fn apply(&self, image: &mut Image) {
         match self {
             Self::Write(piece) => image.put(piece.position, piece.bytes()),

@@ -15,6 +15,7 @@ impl Extents {
         (range.end - range.start) - covered
     }
 
+    /// Adds the range, joining what it touches.
     pub(crate) fn insert(&mut self, range: Range<u64>) {
         if range.is_empty() {
             return;

@@ -39,6 +39,7 @@ pub(crate) struct OpenToken {
 }
 
 impl FileState {
+    /// Holds the file open while the token or a copy of it exists.
     pub(crate) fn open(&self) -> OpenToken {
         OpenToken { _open: Rc::clone(&self.open) }
     }
@@ -48,14 +49,20 @@ impl FileState {
         self.is_linked || Rc::strong_count(&self.open) > 1
     }
 
+    /// What reads see.
     pub(crate) const fn live(&self) -> &Image {
         &self.live
     }
 
+    /// What a crash leaves for certain.
     pub(crate) const fn durable(&self) -> &Image {
         &self.durable
     }
 
+    /// A write is in flight from now on.
+    ///
+    /// # Panics
+    /// Where it overlaps another one in flight, or bytes that a socket owes.
     pub(crate) fn start_write(&mut self, number: u64, piece: Piece) {
         self.check_unowed(&piece.range(), "a write");
         self.check_no_write_in_flight(&piece.range(), "a write");
@@ -93,10 +100,15 @@ impl FileState {
         mixed.read(position, bytes)
     }
 
+    /// Gives the range space and covers it with the size.
     pub(crate) fn allocate(&mut self, range: Range<u64>) {
         self.change(Change::Allocate(range));
     }
 
+    /// Sets the size.
+    ///
+    /// # Panics
+    /// Where what is cut off is being written, or owed by a socket.
     pub(crate) fn truncate(&mut self, bytes: u64) {
         let cut = bytes..u64::MAX;
         self.check_unowed(&cut, "a truncation");
@@ -116,6 +128,7 @@ impl FileState {
         self.next_change
     }
 
+    /// Makes the changes below the mark durable.
     pub(crate) fn complete_flush(&mut self, mark: u64) {
         while let Some((_, change)) = self.unflushed.pop_front_if(|(number, _)| *number < mark) {
             change.apply(&mut self.durable);
@@ -129,6 +142,7 @@ impl FileState {
         apply_survivors(covered.iter(), &mut self.durable, random);
     }
 
+    /// How many bytes from the start of the range on are in the page cache; none past the end of the file.
     pub(crate) fn resident(&mut self, range: &Range<u64>, random: &mut Random) -> u64 {
         let end = range.end.min(self.live.size());
         if range.start >= end {
@@ -137,6 +151,7 @@ impl FileState {
         self.page_cache.resident(&(range.start..end), random)
     }
 
+    /// Brings the range into the page cache.
     pub(crate) fn prefetch(&mut self, range: &Range<u64>) {
         self.page_cache.fill(&(range.start..range.end.min(self.live.size()).max(range.start)));
     }
@@ -149,6 +164,7 @@ impl FileState {
         self.live.read(position, bytes)
     }
 
+    /// The parcel was received, or never will be.
     pub(crate) fn release(&mut self, parcel: u64) {
         self.owed.remove(&parcel);
     }

@@ -19,6 +19,7 @@ pub(crate) struct Image {
 }
 
 impl Image {
+    /// The size in bytes.
     pub(crate) const fn size(&self) -> u64 {
         self.size
     }

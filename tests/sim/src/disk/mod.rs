@@ -82,6 +82,7 @@ impl Disk {
         Ok(OpenFile { file, path: Rc::from(path), _token: self.file(file).open() })
     }
 
+    /// A file that is open or named.
     pub(crate) fn file(&mut self, file: FileId) -> &mut FileState {
         self.files.get_mut(&file).expect("a file that is open or named stays on the disk")
     }
@@ -160,6 +161,7 @@ impl Disk {
         Ok(open)
     }
 
+    /// Reads all of a small file.
     pub(crate) fn read_whole(&mut self, path: &Path, bytes_max: usize) -> io::Result<Vec<u8>> {
         let file = self.names.file(path)?;
         let image = self.file(file).live();
@@ -177,12 +179,14 @@ impl Disk {
         self.names.list(path)
     }
 
+    /// Makes the folder's names durable. Files that no name leads to any more, nor will after a crash, are forgotten.
     pub(crate) fn flush_folder(&mut self, path: &Path) -> io::Result<()> {
         self.names.flush_folder(path)?;
         self.drop_unreachable_files();
         Ok(())
     }
 
+    /// Renames a file or folder.
     pub(crate) fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
         if let Some(replaced) = self.names.rename(from, to)? {
             self.file(replaced).is_linked = false;
@@ -190,6 +194,7 @@ impl Disk {
         Ok(())
     }
 
+    /// Takes a file's name; its space comes back once nobody has it open.
     pub(crate) fn remove_file(&mut self, path: &Path) -> io::Result<()> {
         let removed = self.names.remove_file(path)?;
         self.file(removed).is_linked = false;

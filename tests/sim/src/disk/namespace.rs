@@ -58,6 +58,7 @@ impl Namespace {
         find(&self.durable, path)
     }
 
+    /// The file at the path.
     pub(crate) fn file(&self, path: &Path) -> io::Result<FileId> {
         match self.entry(path)? {
             Entry::File(file) => Ok(file),
@@ -73,6 +74,7 @@ impl Namespace {
         }
     }
 
+    /// Names a new file.
     pub(crate) fn add_file(&mut self, path: &Path, file: FileId) -> io::Result<()> {
         self.check_free(path)?;
         let name = self.name(path)?;
@@ -138,6 +140,7 @@ impl Namespace {
         Ok(file)
     }
 
+    /// Removes an empty folder's name.
     pub(crate) fn remove_folder(&mut self, path: &Path) -> io::Result<()> {
         let folder = self.folder(path)?;
         self.check_empty(folder)?;

@@ -47,10 +47,12 @@ struct WriteFault {
 }
 
 impl DiskFaults {
+    /// Lets the next flush of a file fail.
     pub(crate) const fn fail_next_flush(&mut self) {
         self.flush_fails = true;
     }
 
+    /// Lets writes of the files that `is_hit` picks fail, after the first `after` of them.
     pub(crate) fn fail_writes(&mut self, is_hit: Box<dyn Fn(&Path) -> bool>, after: u64) {
         self.writes = Some(WriteFault { is_hit, left: after });
     }

@@ -42,6 +42,7 @@ pub struct SimListener {
 }
 
 impl SimListener {
+    /// Binds and listens at once.
     pub(crate) fn bind(seat: &Seat, address: SocketAddr, mode: ListenMode) -> io::Result<Self> {
         let (number, address) = seat.world(|world| world.listen(seat.boot, address, mode))?;
         Ok(Self { seat: seat.clone(), number, address })
@@ -171,6 +172,7 @@ impl World {
         Ok(())
     }
 
+    /// A port nobody listens on, if there is one.
     fn free_port(&mut self, machine: usize, ip: IpAddr) -> Option<u16> {
         for _ in FIRST_FREE_PORT..=u16::MAX {
             let port = self.next_port(machine);
@@ -181,6 +183,7 @@ impl World {
         None
     }
 
+    /// The port after the last one picked on the machine; the first again after the last.
     fn next_port(&mut self, machine: usize) -> u16 {
         let next = &mut self.machines[machine].next_port;
         let port = FIRST_FREE_PORT + *next;
@@ -190,6 +193,7 @@ impl World {
 }
 
 impl Network {
+    /// Whether a listener is in the way of a new one.
     fn conflicts(&self, machine: usize, address: SocketAddr, mode: ListenMode) -> bool {
         self.listeners.values().any(|listening| {
             let both_share = mode == ListenMode::SharedByShards && listening.mode == mode;
@@ -200,6 +204,7 @@ impl Network {
         })
     }
 
+    /// The listeners that hear a connection to the address.
     fn listeners_at(&self, machine: usize, address: SocketAddr) -> Vec<u64> {
         let hears = |listening: &Listening| {
             listening.machine == machine

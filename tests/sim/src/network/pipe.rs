@@ -49,10 +49,12 @@ pub(crate) struct Pipe {
 }
 
 impl Parcel {
+    /// A parcel of which nothing was received yet.
     pub(crate) const fn new(number: u64, bytes: Vec<u8>, source: Option<Source>) -> Self {
         Self { number, bytes, source, taken: 0 }
     }
 
+    /// What is settled once it was received or dropped.
     pub(crate) fn settled(&self) -> Option<Settled> {
         self.source.map(|source| Settled { source, parcel: self.number })
     }
@@ -64,10 +66,12 @@ impl Pipe {
         in_flight_bytes_max.saturating_sub(self.underway_bytes + self.arrived_bytes)
     }
 
+    /// How many bytes wait to be received.
     pub(crate) const fn arrived_bytes(&self) -> usize {
         self.arrived_bytes
     }
 
+    /// A parcel reaches the reader's side.
     pub(crate) fn arrive(&mut self, parcel: Parcel) {
         self.arrived_bytes += parcel.bytes.len();
         self.arrived.push_back(parcel);
@@ -101,6 +105,7 @@ impl Pipe {
     }
 }
 
+/// Wakes who waits, if anyone does.
 pub(crate) fn wake(waker: &mut Option<Waker>) {
     if let Some(waker) = waker.take() {
         waker.wake();

@@ -33,6 +33,7 @@ impl SimStream {
         Self { reader, writer, own_address, peer_address }
     }
 
+    /// Connects. Dropped before it resolves, it leaves no connection.
     pub(crate) async fn connect(seat: &Seat, address: SocketAddr) -> io::Result<Self> {
         let (end, connected) = seat.world(|world| world.connect(seat.boot, address))?;
         let stream = Self::new(seat.clone(), end);

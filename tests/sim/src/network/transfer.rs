@@ -189,6 +189,7 @@ impl World {
         });
     }
 
+    /// How long something sent now takes.
     pub(crate) fn one_way(&mut self) -> Duration {
         self.random.duration(&self.network.settings.latency)
     }
@@ -204,6 +205,7 @@ impl World {
         self.travel(way, at, arrival);
     }
 
+    /// A parcel reaches the other end. Where nobody will receive it, its sender is told so.
     fn arrive(&mut self, end: EndId, parcel: Parcel) {
         let Some(connection) = self.network.connections.get_mut(&end.connection) else {
             self.settle(parcel.settled());
@@ -234,6 +236,7 @@ impl World {
         });
     }
 
+    /// Forgets a connection that no program holds a half of.
     fn remove_unheld(&mut self, number: u64) {
         if self.network.connections.get(&number).is_some_and(|connection| !connection.is_held())
             && let Some(mut connection) = self.network.connections.remove(&number)
@@ -244,6 +247,7 @@ impl World {
         }
     }
 
+    /// Tells files what sockets no longer owe of them.
     fn settle(&mut self, settled: impl IntoIterator<Item = Settled>) {
         for settled in settled {
             self.machines[settled.source.machine].disk.release(settled.source.file, settled.parcel);
