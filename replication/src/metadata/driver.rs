@@ -10,7 +10,7 @@
 //! The shell's loop: feed in what has happened, [`Driver::drain`], carry out the [`Effects`], say what became durable. It
 //! owns the image and the files; nothing here waits.
 //!
-//! The rules, each of which a simulated cluster broke on before it was one:
+//! The rules:
 //!
 //! 1. What a node says it must remember. A follower's or candidate's message waits until all that was made before it is
 //!    durable; a leader's until the term and vote it speaks in are. The second half matters to a node that becomes leader by

@@ -18,6 +18,8 @@ struct Node {
     written: Vec<WalFrame>,
     sent: Vec<PeerMessage>,
     leadership: Leadership,
+    /// Snapshots that are due aren't made.
+    idle: bool,
 }
 
 impl Node {
@@ -28,7 +30,16 @@ impl Node {
     fn restart(config: Config, snapshot: Snapshot, durable: Vec<u8>) -> Self {
         let driver = Driver::new(config, &snapshot, wal::recover(&durable).unwrap()).unwrap();
         let (image, leadership) = (snapshot.image().clone(), Leadership::default());
-        Self { driver, image, snapshot, durable, written: Vec::new(), sent: Vec::new(), leadership }
+        Self {
+            driver,
+            image,
+            snapshot,
+            durable,
+            written: Vec::new(),
+            sent: Vec::new(),
+            leadership,
+            idle: false,
+        }
     }
 
     /// The process stops, and comes back with what had been flushed.
@@ -51,7 +62,7 @@ impl Node {
                 self.image.apply(committed.index, command);
             }
         }
-        if effects.snapshot_wanted {
+        if effects.snapshot_wanted && !self.idle {
             self.snapshot = self.driver.snapshot(&self.image);
             self.driver.snapshot_written(self.snapshot.position().index);
             return [effects.committed, self.work()].concat();
@@ -223,6 +234,49 @@ fn a_joining_node_learns_all_from_a_snapshot_and_becomes_a_voter_by_a_joint_chan
     two.quiesce();
     assert_eq!(two.driver.membership().voters, [NodeId(1), NodeId(2)], "the membership survives a restart");
     assert!(!two.driver.leads(), "one voter of two doesn't elect itself");
+}
+
+#[test]
+fn a_snapshot_that_is_lost_on_the_way_is_sent_again() {
+    let mut one = leader_alone();
+    one.driver.propose_membership(&[MembershipChange::Learner(NodeId(2))], Token(1)).unwrap();
+    let mut two = Node::start(2, &genesis::joining(CLUSTER));
+    let mut lost = 0;
+    for _ in 0..400 {
+        one.driver.tick();
+        one.quiesce();
+        let sent = std::mem::take(&mut one.sent);
+        let (snapshots, others): (Vec<_>, Vec<_>) = sent.into_iter().partition(PeerMessage::is_snapshot);
+        if lost == 0 {
+            lost = snapshots.len();
+        } else {
+            two.deliver(snapshots);
+        }
+        two.deliver(others);
+        two.quiesce();
+        one.deliver(std::mem::take(&mut two.sent));
+    }
+    assert_eq!(lost, 1);
+    assert_eq!(two.driver.applied(), one.driver.applied());
+}
+
+#[test]
+fn a_joining_node_is_sent_no_snapshot_that_does_not_name_it() {
+    let mut one = leader_alone();
+    one.driver.propose_membership(&[MembershipChange::Learner(NodeId(2))], Token(1)).unwrap();
+    one.idle = true;
+    let mut two = Node::start(2, &genesis::joining(CLUSTER));
+    for _ in 0..50 {
+        one.driver.tick();
+        one.quiesce();
+        assert!(!one.sent.iter().any(PeerMessage::is_snapshot));
+        two.deliver(std::mem::take(&mut one.sent));
+        two.quiesce();
+        one.deliver(std::mem::take(&mut two.sent));
+    }
+    one.idle = false;
+    converse(&mut one, &mut two);
+    assert_eq!(two.driver.applied(), one.driver.applied());
 }
 
 #[test]
