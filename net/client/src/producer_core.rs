@@ -244,6 +244,14 @@ impl ProducerCore {
         }
     }
 
+    /// How many partitions a topic has; asks for it where that isn't known.
+    ///
+    /// # Errors
+    /// `TopicUnknown`, `TopicRefused` and `Closed` of [`NotTaken`].
+    pub fn require_topic(&mut self, topic: &str) -> Result<u32, NotTaken> {
+        self.usable_topic(topic).map(|number| self.topics[number].partition_count)
+    }
+
     fn topic_number(&mut self, name: &str) -> usize {
         if let Some(&number) = self.topic_numbers.get(name) {
             return number;
@@ -276,13 +284,6 @@ impl ProducerCore {
     #[must_use]
     pub const fn settings(&self) -> &ProducerSettings {
         &self.settings
-    }
-
-    /// How many partitions a topic has, if that is known.
-    #[must_use]
-    pub fn partition_count(&self, topic: &str) -> Option<u32> {
-        let number = self.topic_numbers.get(topic)?;
-        Some(self.topics[*number].partition_count).filter(|&count| count > 0)
     }
 
     /// The topics whose metadata it wants.

@@ -109,7 +109,7 @@ impl FetchedRecords {
                 }
                 Err(cause) => return Err(UnreadableBatch::Corrupt { position: next_offset, cause }),
             };
-            let end = end_offset(batch.header()).ok_or(UnreadableBatch::Offsets {
+            let end = end_offset(batch.header()).ok_or_else(|| UnreadableBatch::Offsets {
                 position: next_offset,
                 base_offset: batch.header().base_offset,
             })?;
