@@ -37,7 +37,6 @@ pub enum AppendDecision {
 /// A place for a batch. Of all plans made since the last commit only one can be committed: plan, make room, copy, commit
 /// before the next batch of the log is planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
 pub struct AppendPlan {
     /// Offset of the first record; to be written into the batch.
     pub base_offset: Offset,

@@ -43,15 +43,11 @@ impl SegmentIndex {
         Self { segment, entries: Vec::new() }
     }
 
-    /// An index that knows nothing but the segment's first batch, and that below `begin` (a batch boundary) the
-    /// latest time is `max_timestamp_before`: reads below `begin` scan from the segment's start.
+    /// An index that knows nothing but where the segment's first batch begins.
     #[must_use]
-    pub fn resuming_at(segment: SegmentId, begin: BatchPosition, max_timestamp_before: Timestamp) -> Self {
+    pub fn of_first_batch(segment: SegmentId) -> Self {
         let mut index = Self::new(segment);
-        if begin.position > 0 {
-            index.push(BatchPosition { offset: segment.0, position: 0 }, NO_RECORD_TIME);
-            index.push(begin, max_timestamp_before);
-        }
+        index.push(BatchPosition { offset: segment.0, position: 0 }, NO_RECORD_TIME);
         index
     }
 
@@ -211,9 +207,10 @@ mod tests {
     }
 
     #[test]
-    fn an_index_resumed_in_the_middle_scans_the_rest_from_the_start() {
+    fn an_index_that_begins_in_the_middle_leaves_what_is_before_to_a_scan() {
         let begin = BatchPosition { offset: offset(BASE + 50), position: 5_000 };
-        let index = SegmentIndex::resuming_at(SegmentId(offset(BASE)), begin, Timestamp(70));
+        let mut index = SegmentIndex::of_first_batch(SegmentId(offset(BASE)));
+        index.note_batch(begin, Timestamp(70), 100);
         assert_eq!(index.floor(offset(BASE + 49)).position, 0);
         assert_eq!(index.floor(offset(BASE + 50)), begin);
         assert_eq!(index.floor_of_time(Timestamp(70)).position, 0);
@@ -251,12 +248,11 @@ mod tests {
         }
 
         #[test]
-        fn a_truncated_index_is_that_of_the_shorter_segment(batches in batches(), keep in 0_usize..60) {
-            let keep = keep.min(batches.len());
+        fn a_truncated_index_is_that_of_the_shorter_segment(mut batches in batches(), keep in 0_usize..60) {
+            batches.push((1, 61, 0));
+            let keep = keep % batches.len();
             let (mut index, begins) = indexed(&batches);
-            let end = begins.get(keep).map_or(u32::MAX, |(begin, _)| begin.position);
-            prop_assume!(keep < batches.len());
-            index.truncate(end);
+            index.truncate(begins[keep].0.position);
             prop_assert_eq!(index, indexed(&batches[..keep]).0);
         }
     }

@@ -159,8 +159,10 @@ impl RecoveryScan {
         let begin = start.begin();
         let summary = start.summary;
         assert_eq!(summary.is_empty(), begin.offset == summary.segment.0, "bytes are records");
+        let unscanned = !summary.is_empty();
+        let index = if unscanned { SegmentIndex::of_first_batch } else { SegmentIndex::new }(summary.segment);
         Self {
-            index: SegmentIndex::resuming_at(summary.segment, begin, summary.max_timestamp),
+            index,
             summary,
             durable_position: start.durable_position,
             leader_epochs: start.leader_epochs,

@@ -202,7 +202,9 @@ mod tests {
             first_append: Some(Timestamp(10)),
             last_append: Some(Timestamp(95)),
         };
-        (summary, SegmentIndex::resuming_at(segment, begin, Timestamp(80)))
+        let mut index = SegmentIndex::of_first_batch(segment);
+        index.note_batch(begin, Timestamp(80), 32_768);
+        (summary, index)
     }
 
     fn encoded() -> Vec<u8> {
