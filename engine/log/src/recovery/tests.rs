@@ -382,10 +382,13 @@ fn a_header_torn_over_a_stale_batch_gives_the_old_records_a_new_offset() {
     for torn in 0..each {
         let file = written_over(&stale, &new, each + torn);
         let zeroed = written_over(&[], &new, each + torn);
-        let ghost = scan_bytes(start.clone(), config(), NOW, &file, 100).segment.summary.end_offset;
-        let safe = scan_bytes(start.clone(), config(), NOW, &zeroed, 100).segment.summary.end_offset;
-        assert_eq!(safe, offset(6), "zeroed space has no ghost");
-        assert_eq!(ghost == offset(8), TEAR_THAT_MAKES_A_GHOST.contains(&torn), "torn at {torn}");
+        let latest = |file: &[u8]| {
+            let found = scan_bytes(start.clone(), config(), NOW, file, 100).segment;
+            (found.summary.end_offset, found.summary.max_timestamp)
+        };
+        let ghost = latest(&file) == (offset(8), Timestamp(900));
+        assert_eq!(ghost, TEAR_THAT_MAKES_A_GHOST.contains(&torn), "torn at {torn}");
+        assert_eq!(latest(&zeroed), (offset(6), Timestamp(500)), "zeroed space has no ghost");
     }
 }
 
