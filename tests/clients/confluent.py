@@ -16,7 +16,7 @@ from uuid import uuid4
 from confluent_kafka import OFFSET_BEGINNING, Consumer, IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from content import CODECS, Checker, Record, fail, record, records_per_codec
+from content import CODECS, Checker, Record, fail, maker, records_per_codec
 
 PARTITIONS = 8
 WAIT_SECONDS = 120
@@ -123,15 +123,15 @@ def roundtrip(broker, total, **settings):
     topic = f"confluent-{uuid4()}"
     broker.create(topic)
     share = records_per_codec(total, PARTITIONS)
-    first_timestamp_ms = now_ms() - 3_600_000
+    make = maker(now_ms() - 3_600_000)
     for turn, codec in enumerate(CODECS):
         records = (
-            (partition, record(partition, sequence, first_timestamp_ms))
+            (partition, make(partition, sequence))
             for sequence in range(turn * share, (turn + 1) * share)
             for partition in range(PARTITIONS)
         )
         broker.produce(topic, records, **{"compression.codec": codec}, **settings)
-    checker = Checker(PARTITIONS, share * len(CODECS), first_timestamp_ms)
+    checker = Checker(PARTITIONS, share * len(CODECS), make)
     broker.read_all(topic, PARTITIONS, checker.take)
     checker.finish()
 
@@ -147,9 +147,8 @@ def offsets(broker, total):
     broker.create(topic, 2)
     first_timestamp_ms = now_ms() - 3_600_000
     count = max(total // 10, 100)
-    broker.produce(
-        topic, ((0, record(0, sequence, first_timestamp_ms)) for sequence in range(count)), **{"compression.codec": "lz4"}
-    )
+    make = maker(first_timestamp_ms)
+    broker.produce(topic, ((0, make(0, sequence)) for sequence in range(count)), **{"compression.codec": "lz4"})
     consumer = broker.consumer()
     check_watermarks(consumer, topic, count)
     check_times(consumer, topic, count, first_timestamp_ms)
@@ -199,10 +198,10 @@ def recreate(broker, total):
     count = max(total // 100, 10)
     for turn in range(3):
         broker.create(topic)
-        first_timestamp_ms = now_ms() - 3_600_000 + turn
-        records = [(p, record(p, s, first_timestamp_ms)) for s in range(count) for p in range(PARTITIONS)]
+        make = maker(now_ms() - 3_600_000 + turn)
+        records = [(p, make(p, s)) for s in range(count) for p in range(PARTITIONS)]
         broker.produce(topic, records)
-        checker = Checker(PARTITIONS, count, first_timestamp_ms)
+        checker = Checker(PARTITIONS, count, make)
         broker.read_all(topic, PARTITIONS, checker.take)
         checker.finish()
         broker.delete(topic)

@@ -21,6 +21,11 @@ class Record(NamedTuple):
     timestamp_ms: int
 
 
+def maker(first_timestamp_ms):
+    """The rule for a topic whose first records have this timestamp."""
+    return lambda partition, sequence: record(partition, sequence, first_timestamp_ms)
+
+
 def record(partition, sequence, first_timestamp_ms):
     """The record with this number in this partition."""
     start = sequence * 31 % 256
@@ -50,9 +55,10 @@ def records_per_codec(total, partitions):
 class Checker:
     """Checks what comes out of each partition: every record once, in order, whole."""
 
-    def __init__(self, partitions, expected, first_timestamp_ms):
+    def __init__(self, partitions, expected, make):
+        """`expected` records a partition, each as make(partition, sequence) says."""
         self.expected = expected
-        self.first_timestamp_ms = first_timestamp_ms
+        self.make = make
         self.read = [0] * partitions
 
     def take(self, partition, offset, got):
@@ -60,7 +66,7 @@ class Checker:
         sequence = self.read[partition]
         if offset != sequence:
             fail(f"partition {partition}: offset {offset} came where {sequence} was due")
-        right = record(partition, sequence, self.first_timestamp_ms)
+        right = self.make(partition, sequence)
         for field in Record._fields:
             if getattr(got, field) != getattr(right, field):
                 fail(

@@ -155,13 +155,18 @@ fn owned_headers(headers: &[Header]) -> OwnedHeaders {
 /// A record and its offset.
 pub type Placed = (i64, Record);
 
-/// Reads whole partitions by assignment, from their start to their end at the time of reading, and answers the records
-/// of each as they came, checksums of batches checked.
+/// Reads whole partitions by assignment, from their start to their end at the time of reading, checksums of batches
+/// checked. Gives `take` each record of a partition in order, with its partition and offset.
 ///
 /// # Panics
 /// When reading fails, or isn't done within `wait`.
-#[must_use]
-pub fn read_all(bootstrap: &str, topic: &str, partitions: i32, wait: Duration) -> Vec<Vec<Placed>> {
+pub fn read_each(
+    bootstrap: &str,
+    topic: &str,
+    partitions: i32,
+    wait: Duration,
+    mut take: impl FnMut(i32, i64, Record),
+) {
     let consumer = consumer(bootstrap);
     let mut assignment = TopicPartitionList::new();
     for partition in 0..partitions {
@@ -169,19 +174,61 @@ pub fn read_all(bootstrap: &str, topic: &str, partitions: i32, wait: Duration) -
     }
     or_panic("an assignment", consumer.assign(&assignment));
     let deadline = Deadline::after(wait);
-    let mut records: Vec<Vec<Placed>> = (0..partitions).map(|_| Vec::new()).collect();
-    let mut unfinished = partitions;
+    let (mut unfinished, mut count) = (partitions, 0_u64);
     while unfinished > 0 {
-        let read: usize = records.iter().map(Vec::len).sum();
-        assert!(!deadline.has_passed(), "{unfinished} partitions not read to their end; {read} records came");
+        assert!(
+            !deadline.has_passed(),
+            "{unfinished} partitions not read to their end; {count} records came"
+        );
         match consumer.poll(POLL) {
             None => {}
-            Some(Ok(message)) => records[index(message.partition())].push(placed(&message)),
+            Some(Ok(message)) => {
+                count += 1;
+                take(message.partition(), message.offset(), record(&message));
+            }
             Some(Err(KafkaError::PartitionEOF(_))) => unfinished -= 1,
             Some(Err(error)) => panic_unless_passing(&error),
         }
     }
-    records
+}
+
+/// Checks that a topic holds exactly the records that `content` makes, in order, at offsets from 0; `counts` says how
+/// many in each partition.
+///
+/// # Panics
+/// At the first difference, and when reading fails or isn't done within `wait`.
+pub fn assert_holds(bootstrap: &str, topic: &str, content: Content, counts: &[u64], wait: Duration) {
+    let partitions = i32::try_from(counts.len()).expect("partitions are counted in 31 bits");
+    let mut check = Check::new(content, counts);
+    read_each(bootstrap, topic, partitions, wait, |partition, offset, record| {
+        check.take(partition, offset, &record);
+    });
+    check.finish();
+}
+
+/// Compares what comes with what is due.
+#[derive(Debug)]
+struct Check<'c> {
+    content: Content,
+    due: &'c [u64],
+    read: Vec<u64>,
+}
+
+impl<'c> Check<'c> {
+    fn new(content: Content, due: &'c [u64]) -> Self {
+        Self { content, due, read: vec![0; due.len()] }
+    }
+
+    fn take(&mut self, partition: i32, offset: i64, record: &Record) {
+        let read = &mut self.read[usize::try_from(partition).expect("partitions are numbered from 0")];
+        assert_eq!(u64::try_from(offset), Ok(*read), "partition {partition} has a gap or a repetition");
+        assert_eq!(*record, self.content.record(partition, *read), "partition {partition}, offset {offset}");
+        *read += 1;
+    }
+
+    fn finish(&self) {
+        assert_eq!(self.read, self.due, "records by partition");
+    }
 }
 
 fn consumer(bootstrap: &str) -> BaseConsumer {
@@ -197,17 +244,16 @@ fn consumer(bootstrap: &str) -> BaseConsumer {
     or_panic("a consumer", consumer)
 }
 
-fn placed(message: &BorrowedMessage<'_>) -> Placed {
+fn record(message: &BorrowedMessage<'_>) -> Record {
     let headers = message.headers().map(|headers| {
         headers.iter().map(|header| (header.key.to_owned(), header.value.map(<[u8]>::to_vec))).collect()
     });
-    let record = Record {
+    Record {
         key: message.key().map(<[u8]>::to_vec),
         value: message.payload().map(<[u8]>::to_vec),
         headers: headers.unwrap_or_default(),
         timestamp_ms: message.timestamp().to_millis().expect("every record of today has a timestamp"),
-    };
-    (message.offset(), record)
+    }
 }
 
 /// The client mends lost connections itself, and says so as an error.
@@ -216,24 +262,6 @@ fn panic_unless_passing(error: &KafkaError) {
     let passing = [AllBrokersDown, BrokerTransportFailure, OperationTimedOut];
     let code = error.rdkafka_error_code();
     assert!(code.is_some_and(|code| passing.contains(&code)), "reading failed: {error}");
-}
-
-/// Checks that a partition holds exactly the records with these numbers, in order, at offsets from 0.
-///
-/// # Panics
-/// At the first difference.
-pub fn assert_exactly(content: &Content, partition: i32, count: u64, read: &[Placed]) {
-    for (sequence, (offset, record)) in (0..).zip(read) {
-        assert_eq!(u64::try_from(*offset), Ok(sequence), "partition {partition} has a gap or a repetition");
-        let expected = content.record(partition, sequence);
-        assert_eq!(*record, expected, "partition {partition}, offset {offset}");
-    }
-    let read = u64::try_from(read.len()).expect("usize has at most 64 bits");
-    assert_eq!(read, count, "records of partition {partition}");
-}
-
-fn index(partition: i32) -> usize {
-    usize::try_from(partition).expect("partitions are numbered from 0")
 }
 
 fn or_panic<T, E: Debug>(what: &str, result: Result<T, E>) -> T {
@@ -247,35 +275,43 @@ mod tests {
 
     const CONTENT: Content = Content { shape: Shape::Binary, first_timestamp_ms: 1_000 };
 
-    fn right(count: u64) -> Vec<Placed> {
-        (0..count).map(|sequence| (i64::try_from(sequence).unwrap(), CONTENT.record(2, sequence))).collect()
+    fn check(due: u64, offsets: impl IntoIterator<Item = u64>, made: impl Fn(u64) -> Record) {
+        let due = [0, due];
+        let mut check = Check::new(CONTENT, &due);
+        for offset in offsets {
+            check.take(1, i64::try_from(offset).unwrap(), &made(offset));
+        }
+        check.finish();
+    }
+
+    fn right(sequence: u64) -> Record {
+        CONTENT.record(1, sequence)
     }
 
     #[test]
     fn the_right_records_pass() {
-        assert_exactly(&CONTENT, 2, 120, &right(120));
+        check(120, 0..120, right);
     }
 
     #[test]
     #[should_panic(expected = "gap or a repetition")]
     fn a_repeated_record_is_found() {
-        let mut read = right(10);
-        read.insert(5, read[5].clone());
-        assert_exactly(&CONTENT, 2, 11, &read);
+        check(11, (0..6).chain(5..10), right);
     }
 
     #[test]
-    #[should_panic(expected = "partition 2, offset 7")]
+    #[should_panic(expected = "partition 1, offset 7")]
     fn a_changed_record_is_found() {
-        let mut read = right(10);
-        read[7].1.timestamp_ms += 1;
-        assert_exactly(&CONTENT, 2, 10, &read);
+        check(10, 0..10, |sequence| {
+            let late = Content { first_timestamp_ms: CONTENT.first_timestamp_ms + 1, ..CONTENT };
+            if sequence == 7 { late.record(1, sequence) } else { right(sequence) }
+        });
     }
 
     #[test]
-    #[should_panic(expected = "records of partition 2")]
+    #[should_panic(expected = "records by partition")]
     fn a_missing_end_is_found() {
-        assert_exactly(&CONTENT, 2, 10, &right(9));
+        check(10, 0..9, right);
     }
 
     #[test]

@@ -1,0 +1,35 @@
+//! confluent-kafka for Python, through `tests/clients/confluent.py`.
+
+use std::time::Duration;
+
+use integration::{Broker, programs, settings};
+
+const WAIT: Duration = Duration::from_secs(240);
+
+#[test]
+fn every_codec_comes_back_byte_for_byte() {
+    pass("roundtrip", "confluent-roundtrip");
+}
+
+#[test]
+fn an_idempotent_producer_writes_each_record_once() {
+    pass("idempotent", "confluent-idempotent");
+}
+
+#[test]
+fn offsets_are_found_by_end_and_by_time() {
+    pass("offsets", "confluent-offsets");
+}
+
+#[test]
+fn a_deleted_topic_comes_back_empty() {
+    pass("recreate", "confluent-recreate");
+}
+
+fn pass(scenario: &str, name: &'static str) {
+    let broker = Broker::start(name);
+    let mut command = programs::python("confluent.py");
+    command.args([scenario, &broker.bootstrap(), &settings::records().to_string()]);
+    let output = programs::run(command, b"", WAIT);
+    assert_eq!(output.lines().last(), Some(format!("passed: {scenario}").as_str()), "{output}");
+}

@@ -1,0 +1,45 @@
+//! The `rdkafka` crate, which brings its own librdkafka, newer than kcat's.
+
+use std::time::Duration;
+
+use integration::clock::unix_ms;
+use integration::rdkafka_load::{Load, assert_holds};
+use integration::{Broker, Codec, Content, Shape, content, settings, topics};
+
+const TOPIC: &str = "rdkafka";
+const PARTITIONS: i32 = 8;
+const WAIT: Duration = Duration::from_secs(120);
+
+#[test]
+fn every_codec_comes_back_byte_for_byte() {
+    round_trip("rdkafka-codecs", &[]);
+}
+
+#[test]
+fn an_idempotent_producer_writes_each_record_once() {
+    round_trip("rdkafka-idempotent", &[("enable.idempotence", "true")]);
+}
+
+#[test]
+fn the_leaders_acknowledgement_is_enough_for_a_client_that_asks_for_no_more() {
+    round_trip("rdkafka-acks-1", &[("acks", "1")]);
+}
+
+fn round_trip(name: &'static str, producer_settings: &[(&str, &str)]) {
+    let broker = Broker::start(name);
+    topics::create(broker.address(0), TOPIC, PARTITIONS);
+    let content = Content { shape: Shape::Binary, first_timestamp_ms: unix_ms() - 3_600_000 };
+    let share = content::records_per_codec(settings::records(), PARTITIONS);
+    for (turn, codec) in (0..).zip(Codec::ALL) {
+        let settings = [producer_settings, &[("compression.codec", codec.name())]].concat();
+        let load = Load::new(&broker.bootstrap(), TOPIC, content, &settings);
+        for sequence in turn * share..(turn + 1) * share {
+            (0..PARTITIONS).for_each(|partition| load.send(partition, sequence));
+        }
+        for acknowledged in load.finish(WAIT) {
+            assert_eq!(u64::try_from(acknowledged.offset), Ok(acknowledged.sequence), "{acknowledged:?}");
+        }
+    }
+    let counts = [share * 5; 8];
+    assert_holds(&broker.bootstrap(), TOPIC, content, &counts, WAIT);
+}

@@ -1,0 +1,255 @@
+//! Every version of every API that the broker advertises, asked for by itself.
+
+use engine_record::{BatchBuilder, NewRecord, RecordBatch, Timestamp};
+use integration::clock::unix_ms;
+use integration::{Broker, Connection, topics};
+use net_wire::messages::create_topics::CreatableTopic;
+use net_wire::messages::delete_topics::DeleteTopicState;
+use net_wire::messages::fetch::{FetchPartition, FetchTopic};
+use net_wire::messages::list_offsets::{ListOffsetsPartition, ListOffsetsTopic};
+use net_wire::messages::metadata::MetadataRequestTopic;
+use net_wire::messages::produce::{PartitionProduceData, TopicProduceData};
+use net_wire::messages::{
+    ApiVersionsRequest, ApiVersionsResponse, CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest,
+    DeleteTopicsResponse, DescribeClusterRequest, DescribeClusterResponse, FetchRequest, FetchResponse,
+    InitProducerIdRequest, InitProducerIdResponse, ListOffsetsRequest, ListOffsetsResponse, MetadataRequest,
+    MetadataResponse, ProduceRequest, ProduceResponse,
+};
+use net_wire::{ApiKey, ErrorCode, Uuid};
+
+const TOPIC: &str = "versions";
+/// Earliest offset, in place of a time.
+const EARLIEST: i64 = -2;
+/// End of the log, in place of a time.
+const LATEST: i64 = -1;
+/// From this version on a request names topics by id.
+const PRODUCE_BY_ID: i16 = 13;
+const FETCH_BY_ID: i16 = 13;
+
+/// A broker, and a connection to the shard that leads the topic's one partition.
+struct Setting {
+    broker: Broker,
+    connection: Connection,
+    topic_id: Uuid,
+    leader: i32,
+}
+
+impl Setting {
+    fn new(name: &'static str) -> Self {
+        let broker = Broker::start(name);
+        topics::create(broker.address(0), TOPIC, 1);
+        let description = topics::describe(broker.address(0), TOPIC);
+        let leader = description.leaders[0];
+        let mut endpoints = broker.ready().endpoints.iter();
+        let endpoint = endpoints.find(|endpoint| endpoint.broker_id == leader).expect("a shard leads");
+        let connection = Connection::open(endpoint.address);
+        Self { broker, connection, topic_id: description.id, leader }
+    }
+
+    fn topic_at(&self, version: i16, by_id_from: i16) -> (&'static str, Uuid) {
+        if version >= by_id_from { ("", self.topic_id) } else { (TOPIC, Uuid::ZERO) }
+    }
+}
+
+#[test]
+fn what_is_advertised_is_what_the_codec_serves() {
+    let mut setting = Setting::new("versions-advertised");
+    for version in versions(ApiKey::ApiVersions) {
+        let request = ApiVersionsRequest { client_software_name: "test", client_software_version: "1.0" };
+        let answer = setting.connection.ask(version, &request);
+        let response: ApiVersionsResponse<'_> = answer.body();
+        assert_eq!(response.error_code, ErrorCode::NONE, "v{version}");
+        for api in ApiKey::ALL {
+            let row = response.api_keys.iter().find(|row| row.api_key == api.code());
+            let range = row.map(|row| (row.min_version, row.max_version));
+            assert_eq!(range, Some((api.advertised().min, api.advertised().max)), "{api} in v{version}");
+        }
+    }
+}
+
+#[test]
+fn records_pass_through_every_version_of_produce_and_fetch() {
+    let mut setting = Setting::new("versions-records");
+    let mut batches = Vec::new();
+    for version in versions(ApiKey::Produce) {
+        let batch = batch(version);
+        let base_offset = produce(&mut setting, version, &batch);
+        assert_eq!(usize::try_from(base_offset), Ok(batches.len()), "Produce v{version}");
+        batches.push(batch);
+    }
+    for version in versions(ApiKey::Fetch) {
+        let records = fetch(&mut setting, version);
+        // All that the broker may change stands before the checksum: offset and leader epoch.
+        let stored: Vec<&[u8]> = split(&records).into_iter().map(|batch| &batch[16..]).collect();
+        let sent: Vec<&[u8]> = batches.iter().map(|batch| &batch[16..]).collect();
+        assert_eq!(stored, sent, "Fetch v{version}");
+    }
+}
+
+fn batch(version: i16) -> Vec<u8> {
+    let value = format!("written with v{version}");
+    let mut builder = BatchBuilder::new();
+    let record =
+        NewRecord { timestamp: Timestamp(unix_ms()), value: Some(value.as_bytes()), ..NewRecord::default() };
+    builder.push(&record).expect("one small record fits");
+    builder.build().expect("one record makes a batch")
+}
+
+fn produce(setting: &mut Setting, version: i16, batch: &[u8]) -> i64 {
+    let (name, topic_id) = setting.topic_at(version, PRODUCE_BY_ID);
+    let partition_data = vec![PartitionProduceData { index: 0, records: Some(batch) }];
+    let request = ProduceRequest {
+        acks: -1,
+        timeout_ms: 10_000,
+        topic_data: vec![TopicProduceData { name, topic_id, partition_data }],
+        ..ProduceRequest::default()
+    };
+    let answer = setting.connection.ask(version, &request);
+    let response: ProduceResponse<'_> = answer.body();
+    let partition = &response.responses[0].partition_responses[0];
+    assert_eq!(partition.error_code, ErrorCode::NONE, "Produce v{version}: {partition:?}");
+    partition.base_offset
+}
+
+fn fetch(setting: &mut Setting, version: i16) -> Vec<u8> {
+    let (topic, topic_id) = setting.topic_at(version, FETCH_BY_ID);
+    let partition = FetchPartition { partition_max_bytes: 1 << 20, ..FetchPartition::default() };
+    let request = FetchRequest {
+        max_wait_ms: 1_000,
+        min_bytes: 1,
+        topics: vec![FetchTopic { topic, topic_id, partitions: vec![partition] }],
+        ..FetchRequest::default()
+    };
+    let answer = setting.connection.ask(version, &request);
+    let response: FetchResponse<'_> = answer.body();
+    assert_eq!(response.error_code, ErrorCode::NONE, "Fetch v{version}");
+    let partition = &response.responses[0].partitions[0];
+    assert_eq!(partition.error_code, ErrorCode::NONE, "Fetch v{version}: {partition:?}");
+    partition.records.expect("there are records").to_vec()
+}
+
+/// The batches that stand one after the other in these bytes.
+fn split(mut bytes: &[u8]) -> Vec<&[u8]> {
+    let mut batches = Vec::new();
+    while !bytes.is_empty() {
+        let (first, rest) = bytes.split_at(whole_batch_bytes(bytes));
+        RecordBatch::parse(first).unwrap_or_else(|error| panic!("a fetched batch is corrupt: {error}"));
+        batches.push(first);
+        bytes = rest;
+    }
+    batches
+}
+
+/// The length after the base offset counts what follows it.
+fn whole_batch_bytes(bytes: &[u8]) -> usize {
+    let length = bytes.get(8..12).expect("a batch has a length");
+    let length = u32::from_be_bytes(length.try_into().expect("four bytes"));
+    12 + usize::try_from(length).expect("32 bits fit")
+}
+
+#[test]
+fn the_ends_of_a_log_are_found_in_every_version() {
+    let mut setting = Setting::new("versions-ends");
+    produce(&mut setting, 9, &batch(9));
+    for version in versions(ApiKey::ListOffsets) {
+        for (timestamp, expected) in [(EARLIEST, 0), (LATEST, 1), (0, 0)] {
+            let partition = ListOffsetsPartition { timestamp, ..ListOffsetsPartition::default() };
+            let topic = ListOffsetsTopic { name: TOPIC, partitions: vec![partition] };
+            let request =
+                ListOffsetsRequest { replica_id: -1, topics: vec![topic], ..ListOffsetsRequest::default() };
+            let answer = setting.connection.ask(version, &request);
+            let response: ListOffsetsResponse<'_> = answer.body();
+            let found = &response.topics[0].partitions[0];
+            assert_eq!(
+                (found.error_code, found.offset),
+                (ErrorCode::NONE, expected),
+                "v{version}: {found:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_cluster_is_described_in_every_version() {
+    let mut setting = Setting::new("versions-cluster");
+    let ids: Vec<i32> = setting.broker.ready().endpoints.iter().map(|endpoint| endpoint.broker_id).collect();
+    for version in versions(ApiKey::Metadata) {
+        let topic = MetadataRequestTopic { name: Some(TOPIC), ..MetadataRequestTopic::default() };
+        let request = MetadataRequest { topics: Some(vec![topic]), ..MetadataRequest::default() };
+        let answer = setting.connection.ask(version, &request);
+        let response: MetadataResponse<'_> = answer.body();
+        assert_eq!(
+            response.brokers.iter().map(|broker| broker.node_id).collect::<Vec<_>>(),
+            ids,
+            "v{version}"
+        );
+        assert_eq!(response.topics[0].partitions[0].leader_id, setting.leader, "v{version}");
+    }
+    for version in versions(ApiKey::DescribeCluster) {
+        let answer = setting.connection.ask(version, &DescribeClusterRequest::default());
+        let response: DescribeClusterResponse<'_> = answer.body();
+        assert_eq!(response.cluster_id, setting.broker.ready().cluster_id, "v{version}");
+        assert_eq!(
+            response.brokers.iter().map(|broker| broker.broker_id).collect::<Vec<_>>(),
+            ids,
+            "v{version}"
+        );
+    }
+}
+
+#[test]
+fn every_producer_gets_an_id_of_its_own() {
+    let mut setting = Setting::new("versions-producers");
+    let mut ids = Vec::new();
+    for version in versions(ApiKey::InitProducerId) {
+        let request = InitProducerIdRequest { transactional_id: None, ..InitProducerIdRequest::default() };
+        let answer = setting.connection.ask(version, &request);
+        let response: InitProducerIdResponse = answer.body();
+        assert_eq!((response.error_code, response.producer_epoch), (ErrorCode::NONE, 0), "v{version}");
+        ids.push(response.producer_id);
+    }
+    let count = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), count, "{ids:?}");
+}
+
+#[test]
+fn topics_come_and_go_in_every_version() {
+    let mut setting = Setting::new("versions-topics");
+    let address = setting.broker.address(0);
+    for version in versions(ApiKey::CreateTopics) {
+        let topic = CreatableTopic {
+            name: "passing",
+            num_partitions: 3,
+            replication_factor: 1,
+            assignments: Vec::new(),
+            configs: Vec::new(),
+        };
+        let request = CreateTopicsRequest { topics: vec![topic], ..CreateTopicsRequest::default() };
+        let answer = setting.connection.ask(version, &request);
+        let response: CreateTopicsResponse<'_> = answer.body();
+        assert_eq!(response.topics[0].error_code, ErrorCode::NONE, "CreateTopics v{version}: {response:?}");
+        assert_eq!(topics::describe(address, "passing").leaders.len(), 3);
+        delete(&mut setting.connection, 3, "passing");
+    }
+    for version in versions(ApiKey::DeleteTopics) {
+        topics::create(address, "passing", 3);
+        delete(&mut setting.connection, version, "passing");
+    }
+}
+
+fn delete(connection: &mut Connection, version: i16, name: &str) {
+    let state = DeleteTopicState { name: Some(name), topic_id: Uuid::ZERO };
+    let request = match version {
+        ..6 => DeleteTopicsRequest { topic_names: vec![name], timeout_ms: 10_000, ..Default::default() },
+        6.. => DeleteTopicsRequest { topics: vec![state], timeout_ms: 10_000, ..Default::default() },
+    };
+    let answer = connection.ask(version, &request);
+    let response: DeleteTopicsResponse<'_> = answer.body();
+    assert_eq!(response.responses[0].error_code, ErrorCode::NONE, "DeleteTopics v{version}: {response:?}");
+}
+
+fn versions(api: ApiKey) -> std::ops::RangeInclusive<i16> {
+    api.versions().min..=api.versions().max
+}
