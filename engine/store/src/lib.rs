@@ -66,7 +66,7 @@ mod truncate;
 pub use append::Appended;
 pub use checkpoint::CorruptCheckpoint;
 pub use config::{ConfigError, FlushScope, StoreConfig};
-pub use engine_log::{AppendOrigin, LogConfig, LogOffsets, ReadBound};
+pub use engine_log::{AppendError as LogAppendError, AppendOrigin, LogConfig, LogOffsets, ReadBound};
 pub use error::{
     AppendError, Corruption, DiskError, DiskOperation, ReadError, StoreError, StoreFailure, WaitError,
 };

@@ -132,6 +132,15 @@ impl<I: Io> PartitionLog<I> {
         self.partition.state.borrow().log.end_offset_for(epoch)
     }
 
+    /// The epoch of the leader under which the record at `offset` was appended, or the next one will be; `None` below
+    /// the first the log knows.
+    #[must_use]
+    pub fn epoch_at(&self, offset: Offset) -> Option<LeaderEpoch> {
+        let state = self.partition.state.borrow();
+        let starts = state.log.leader_epochs().starts();
+        starts.iter().rev().find(|start| start.start_offset <= offset).map(|start| start.epoch)
+    }
+
     /// The latest leader epoch of the log.
     #[must_use]
     pub fn leader_epoch(&self) -> LeaderEpoch {

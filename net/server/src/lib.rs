@@ -1,1 +1,49 @@
-//! Placeholder while the crate is written.
+//! A Ringlog node: shards that serve the Kafka protocol, and the control executor beside them.
+//!
+//! A shard is a core with everything it needs: a listening port, the connections on it, the partitions it owns and
+//! their storage. In this crate nothing crosses cores to serve a produce or a fetch; what does cross goes through the
+//! mailboxes of [`node`], a handful of messages for a topic created or a block of producer ids.
+//!
+//! ```text
+//! socket ─ frame_reader ─ connection ─ dispatch ─ handlers/* ─ partition ─ engine-store
+//!                              │                                  │
+//!                        reply_queue (replies in order)     high watermark (replication::leader)
+//!
+//! control/run ── metadata quorum (replication::metadata) ── deltas ──▶ shard::apply
+//! ```
+//!
+//! What holds:
+//! - A request's first stage runs in the order requests came; replies leave in that order ([`run_shard`]).
+//! - A partition is served by exactly one shard, found from its lane; any other answers with who does.
+//! - Everything that grows has a limit in [`config::Limits`].
+#![forbid(unsafe_code)]
+
+mod budget;
+pub mod config;
+mod connection;
+mod connections;
+mod control;
+mod dispatch;
+mod endpoint;
+mod error_code;
+pub mod format;
+mod frame_reader;
+mod handlers;
+mod hooks;
+mod listener;
+mod metrics;
+pub mod node;
+mod notices;
+mod operations;
+mod partition;
+mod reply_queue;
+mod response;
+mod run_shard;
+pub mod settings;
+mod shard;
+mod tasks;
+
+pub use control::run::run_control;
+pub use endpoint::Endpoint;
+pub use metrics::{ShardSnapshot, Stage};
+pub use run_shard::run_shard;

@@ -1,0 +1,338 @@
+//! Configuration: what a person writes ([`ConfigFile`]) and what the code uses ([`Config`]).
+//!
+//! A `ringlog.toml` holds Ringlog's own settings at its top and the broker settings in Kafka's spelling in the table
+//! `[kafka]`. Dotted keys and sub-tables mean the same: `log.segment.bytes = 1` is `"log.segment.bytes" = 1`.
+//! The file is resolved once; after that only [`Config`] is passed around, by value.
+
+use core::time::Duration;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use engine_record::NodeId;
+
+use crate::settings::{BrokerSettings, SettingError};
+
+/// The default port of shard 0; shard *i* listens on the port *i* above.
+pub const DEFAULT_PORT: u16 = 9092;
+
+/// The largest node id: an endpoint's broker id is `node * 1000 + shard` and must fit 32 bits.
+pub const NODE_ID_MAX: i32 = 2_147_482;
+
+/// The most shards one node can have, for the same reason.
+pub const SHARDS_MAX: u16 = 1000;
+
+/// Whom a client's connection reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Routing {
+    /// Every shard listens on a port of its own and appears to clients as a broker of its own.
+    Shard,
+}
+
+/// Where the node listens for clients, and what it tells them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenerConfig {
+    /// The address to bind.
+    pub address: IpAddr,
+    /// Shard 0's port; shard *i* takes the port *i* above. 0 picks a free port for each shard.
+    pub port: u16,
+    /// The host clients are told. `None`: the address they reached.
+    pub advertised_host: Option<String>,
+    /// The base port clients are told. `None`: the port of the shard.
+    pub advertised_port: Option<u16>,
+}
+
+/// Everything the server needs to know, resolved and checked.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// This node.
+    pub node: NodeId,
+    /// The data folder.
+    pub data_folder: PathBuf,
+    /// The clients' listener.
+    pub listener: ListenerConfig,
+    /// How clients reach partitions.
+    pub routing: Routing,
+    /// How many shards to run.
+    pub shards: u16,
+    /// Broker settings in Kafka's terms.
+    pub broker: BrokerSettings,
+    /// What bounds a shard's memory and connections.
+    pub limits: Limits,
+}
+
+/// The limits of one shard. Each has a named behaviour when it is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections; one more is closed at once and counted.
+    pub connections: usize,
+    /// Connections from one address; one more is closed at once and counted.
+    pub connections_per_address: usize,
+    /// Requests of one connection that have been read and not yet answered; no more are read meanwhile.
+    pub requests_in_flight: usize,
+    /// A request frame in bytes (`socket.request.max.bytes`); a larger one closes the connection.
+    pub frame_bytes: u32,
+    /// Request bytes held by all connections of the shard; no more are read meanwhile.
+    pub request_bytes: u64,
+    /// Memory for chunks being written and the tails kept for readers, in bytes; appends wait meanwhile.
+    pub pool_bytes: u64,
+    /// How long a shutdown waits for requests in flight.
+    pub drain: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 16_384,
+            connections_per_address: 16_384,
+            requests_in_flight: 64,
+            frame_bytes: 100 << 20,
+            request_bytes: 512 << 20,
+            pool_bytes: 256 << 20,
+            drain: Duration::from_secs(5),
+        }
+    }
+}
+
+/// Why a configuration is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file isn't TOML.
+    #[error("the configuration is not valid TOML: {0}")]
+    Syntax(#[from] Box<toml::de::Error>),
+    /// A key nobody knows.
+    #[error("unknown setting `{key}`{}", suggestion(.nearest.as_deref()))]
+    UnknownKey {
+        /// As written.
+        key: String,
+        /// The known key that is nearest in spelling.
+        nearest: Option<String>,
+    },
+    /// A value of the wrong type or out of its range.
+    #[error("setting `{key}`: {why}")]
+    Value {
+        /// The setting.
+        key: String,
+        /// What is wrong, and what would be right.
+        why: String,
+    },
+    /// A broker setting that is refused.
+    #[error(transparent)]
+    Broker(#[from] SettingError),
+}
+
+fn suggestion(nearest: Option<&str>) -> String {
+    nearest.map_or_else(String::new, |key| format!("; did you mean `{key}`?"))
+}
+
+/// What `ringlog.toml` says. Absent settings are `None`; the command line may fill or override them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ConfigFile {
+    /// `node_id`.
+    pub node_id: Option<i32>,
+    /// `data_dir`.
+    pub data_dir: Option<PathBuf>,
+    /// `listen`: `HOST:PORT`, `HOST` or `:PORT`.
+    pub listen: Option<String>,
+    /// `advertise`: `HOST:PORT` or `HOST`.
+    pub advertise: Option<String>,
+    /// `cpus`: a list such as `"0,2-5"`.
+    pub cpus: Option<String>,
+    /// `routing`.
+    pub routing: Option<String>,
+    /// The table `[kafka]`, flattened, in the order of the keys.
+    pub kafka: Vec<(String, String)>,
+}
+
+/// Ringlog's own settings, as they are written at the top of the file.
+const KEYS: [&str; 7] = ["node_id", "data_dir", "listen", "advertise", "cpus", "routing", "kafka"];
+
+impl ConfigFile {
+    /// Reads the text of a `ringlog.toml`.
+    ///
+    /// # Errors
+    /// [`ConfigError::Syntax`], [`ConfigError::UnknownKey`], [`ConfigError::Value`].
+    pub fn parse(text: &str) -> Result<Self, ConfigError> {
+        let table: toml::Table = text.parse().map_err(Box::new)?;
+        let mut file = Self::default();
+        for (key, value) in table {
+            file.set(&key, value)?;
+        }
+        Ok(file)
+    }
+
+    fn set(&mut self, key: &str, value: toml::Value) -> Result<(), ConfigError> {
+        match key {
+            "node_id" => self.node_id = Some(small_integer(key, &value)?),
+            "data_dir" => self.data_dir = Some(text(key, value)?.into()),
+            "listen" => self.listen = Some(text(key, value)?),
+            "advertise" => self.advertise = Some(text(key, value)?),
+            "cpus" => self.cpus = Some(text(key, value)?),
+            "routing" => self.routing = Some(text(key, value)?),
+            "kafka" => flatten(String::new(), value, &mut self.kafka)?,
+            unknown => {
+                let nearest = nearest(unknown, KEYS.iter().copied());
+                return Err(ConfigError::UnknownKey { key: unknown.to_owned(), nearest });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn text(key: &str, value: toml::Value) -> Result<String, ConfigError> {
+    if let toml::Value::String(text) = value {
+        return Ok(text);
+    }
+    Err(wrong(key, format!("expected a string, found {}", value.type_str())))
+}
+
+fn small_integer(key: &str, value: &toml::Value) -> Result<i32, ConfigError> {
+    value
+        .as_integer()
+        .and_then(|number| i32::try_from(number).ok())
+        .ok_or_else(|| wrong(key, format!("expected a whole number, found {value}")))
+}
+
+fn wrong(key: &str, why: String) -> ConfigError {
+    ConfigError::Value { key: key.to_owned(), why }
+}
+
+/// Flattens nested tables into dotted keys: `log.segment.bytes = 1` arrives as three tables.
+fn flatten(prefix: String, value: toml::Value, into: &mut Vec<(String, String)>) -> Result<(), ConfigError> {
+    let scalar = match value {
+        toml::Value::Table(table) => {
+            for (key, value) in table {
+                let key = if prefix.is_empty() { key } else { format!("{prefix}.{key}") };
+                flatten(key, value, into)?;
+            }
+            return Ok(());
+        }
+        toml::Value::String(text) => text,
+        toml::Value::Integer(number) => number.to_string(),
+        toml::Value::Boolean(flag) => flag.to_string(),
+        toml::Value::Float(number) => number.to_string(),
+        other @ (toml::Value::Datetime(_) | toml::Value::Array(_)) => {
+            return Err(wrong(&prefix, format!("expected a string or a number, found {}", other.type_str())));
+        }
+    };
+    if prefix.is_empty() {
+        return Err(wrong("kafka", "expected a table `[kafka]`".to_owned()));
+    }
+    into.push((prefix, scalar));
+    Ok(())
+}
+
+/// The known key nearest to `key` in spelling, if one is near enough to be what was meant.
+#[must_use]
+pub fn nearest<'a>(key: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
+    let (distance, name) = known.map(|name| (edit_distance(key, name), name)).min()?;
+    (distance <= key.len() / 3 + 1).then(|| name.to_owned())
+}
+
+/// Levenshtein's distance in bytes, by rows.
+fn edit_distance(left: &str, right: &str) -> usize {
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (i, a) in left.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in right.bytes().enumerate() {
+            let substitute = diagonal + usize::from(a != b);
+            diagonal = row[j + 1];
+            row[j + 1] = substitute.min(row[j] + 1).min(row[j + 1] + 1);
+        }
+    }
+    row[right.len()]
+}
+
+/// Parses a routing's name.
+///
+/// # Errors
+/// [`ConfigError::Value`] for any other name.
+pub fn parse_routing(name: &str) -> Result<Routing, ConfigError> {
+    match name {
+        "shard" => Ok(Routing::Shard),
+        other => Err(wrong("routing", format!("`{other}` is not a routing; `shard` is"))),
+    }
+}
+
+/// Checks a node id.
+///
+/// # Errors
+/// [`ConfigError::Value`] outside 0 to [`NODE_ID_MAX`].
+pub fn check_node_id(id: i32) -> Result<NodeId, ConfigError> {
+    if (0..=NODE_ID_MAX).contains(&id) {
+        Ok(NodeId(id))
+    } else {
+        Err(wrong("node_id", format!("{id} is outside 0 to {NODE_ID_MAX}")))
+    }
+}
+
+/// Splits `HOST:PORT`, `[V6]:PORT`, `HOST` or `:PORT` into a host (empty where absent) and a port.
+///
+/// # Errors
+/// [`ConfigError::Value`] naming `key`.
+pub fn split_host_port(key: &str, text: &str, default_port: u16) -> Result<(String, u16), ConfigError> {
+    let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((host, "")) => (host, None),
+        Some((host, rest)) => (host, rest.strip_prefix(':')),
+        None => match text.rsplit_once(':') {
+            Some((host, port)) if !host.contains(':') => (host, Some(port)),
+            Some(_) => return Err(wrong(key, format!("`{text}`: write an IPv6 address as [address]:port"))),
+            None => (text, None),
+        },
+    };
+    let port = match port {
+        None => default_port,
+        Some(port) => {
+            port.parse().map_err(|_| wrong(key, format!("`{text}`: `{port}` is not a port (0 to 65535)")))?
+        }
+    };
+    Ok((host.to_owned(), port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dotted_keys_and_tables_mean_the_same() {
+        let dotted = ConfigFile::parse("[kafka]\nlog.segment.bytes = 1048576\n").unwrap();
+        let quoted = ConfigFile::parse("[kafka]\n\"log.segment.bytes\" = \"1048576\"\n").unwrap();
+        assert_eq!(dotted, quoted);
+        assert_eq!(dotted.kafka, [("log.segment.bytes".to_owned(), "1048576".to_owned())]);
+    }
+
+    #[test]
+    fn an_unknown_key_names_the_nearest_known_one() {
+        let error = ConfigFile::parse("data_dri = \"x\"").unwrap_err();
+        assert_eq!(error.to_string(), "unknown setting `data_dri`; did you mean `data_dir`?");
+        let error = ConfigFile::parse("zebra = 1").unwrap_err();
+        assert_eq!(error.to_string(), "unknown setting `zebra`");
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_type_is_refused() {
+        assert!(ConfigFile::parse("listen = 9092").unwrap_err().to_string().contains("expected a string"));
+        assert!(ConfigFile::parse("kafka = 3").unwrap_err().to_string().contains("table"));
+        assert!(ConfigFile::parse("node_id = 99999999999").is_err());
+    }
+
+    #[test]
+    fn hosts_and_ports_are_split_and_checked() {
+        let split = |text| split_host_port("listen", text, DEFAULT_PORT);
+        assert_eq!(split("127.0.0.1:1234").unwrap(), ("127.0.0.1".to_owned(), 1234));
+        assert_eq!(split("localhost").unwrap(), ("localhost".to_owned(), 9092));
+        assert_eq!(split(":9").unwrap(), (String::new(), 9));
+        assert_eq!(split("[::1]:7").unwrap(), ("::1".to_owned(), 7));
+        assert!(split("::1:7").is_err());
+        assert!(split("host:70000").is_err());
+    }
+
+    #[test]
+    fn node_ids_keep_endpoint_ids_within_32_bits() {
+        assert!(check_node_id(NODE_ID_MAX).is_ok());
+        assert!(check_node_id(NODE_ID_MAX + 1).is_err());
+        assert!(check_node_id(-1).is_err());
+        let last = i64::from(NODE_ID_MAX) * 1000 + i64::from(SHARDS_MAX) - 1;
+        assert!(last <= i64::from(i32::MAX));
+    }
+}

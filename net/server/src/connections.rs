@@ -1,0 +1,165 @@
+//! The connections of one shard: how many there may be, and which have done nothing for too long.
+
+use core::cell::RefCell;
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::rc::Rc;
+
+use engine_io::{Io, Signal};
+use engine_record::Instant;
+
+use crate::config::Limits;
+use crate::connection::{Connection, Doing};
+
+/// A connection without requests is closed after this (`connections.max.idle.ms`).
+const IDLE_MAX: Duration = Duration::from_secs(600);
+/// A frame must be complete, and a reply taken, within this.
+const TRANSFER_MAX: Duration = Duration::from_secs(300);
+
+/// Every connection of the shard.
+pub(crate) struct Connections<I: Io> {
+    state: RefCell<State<I>>,
+    /// Given whenever a connection ends.
+    ended: Signal,
+}
+
+struct State<I: Io> {
+    by_number: BTreeMap<u64, Rc<Connection<I>>>,
+    by_address: BTreeMap<IpAddr, usize>,
+    admitted: usize,
+    next_number: u64,
+}
+
+/// Why a connection is not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Refused {
+    /// The shard has as many as it may (`max.connections`).
+    #[error("the shard has {0} connections, its limit (max.connections)")]
+    Full(usize),
+    /// The address has as many as it may (`max.connections.per.ip`).
+    #[error("the address has {0} connections, its limit (max.connections.per.ip)")]
+    AddressFull(usize),
+}
+
+/// Permission to hold one connection, given back when dropped.
+pub(crate) struct Admission<I: Io> {
+    connections: Rc<Connections<I>>,
+    address: IpAddr,
+}
+
+/// An entry in the list, taken out when dropped.
+pub(crate) struct Listed<'a, I: Io> {
+    connections: &'a Connections<I>,
+    number: u64,
+}
+
+impl<I: Io> Connections<I> {
+    pub(crate) fn new() -> Self {
+        let state =
+            State { by_number: BTreeMap::new(), by_address: BTreeMap::new(), admitted: 0, next_number: 0 };
+        Self { state: RefCell::new(state), ended: Signal::new() }
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.state.borrow().admitted
+    }
+
+    /// Admits a connection from `address`, if the limits allow.
+    pub(crate) fn admit(self: &Rc<Self>, address: IpAddr, limits: &Limits) -> Result<Admission<I>, Refused> {
+        let mut state = self.state.borrow_mut();
+        if state.admitted >= limits.connections {
+            return Err(Refused::Full(state.admitted));
+        }
+        let from_address = state.by_address.entry(address).or_default();
+        if *from_address >= limits.connections_per_address {
+            return Err(Refused::AddressFull(*from_address));
+        }
+        *from_address += 1;
+        state.admitted += 1;
+        Ok(Admission { connections: Rc::clone(self), address })
+    }
+
+    /// Puts a connection in the list while the entry lives.
+    pub(crate) fn list(&self, connection: &Rc<Connection<I>>) -> Listed<'_, I> {
+        let mut state = self.state.borrow_mut();
+        let number = state.next_number;
+        state.next_number += 1;
+        state.by_number.insert(number, Rc::clone(connection));
+        Listed { connections: self, number }
+    }
+
+    /// Closes those that have been at one thing for too long; how many.
+    pub(crate) fn close_stalled(&self, now: Instant) -> usize {
+        let stalled: Vec<_> = self
+            .state
+            .borrow()
+            .by_number
+            .values()
+            .filter(|connection| is_stalled(connection, now))
+            .cloned()
+            .collect();
+        stalled.iter().for_each(|connection| connection.close());
+        stalled.len()
+    }
+
+    /// Lets every connection answer what it has begun, then close.
+    pub(crate) fn finish_all(&self) {
+        for connection in self.snapshot() {
+            connection.finish();
+        }
+    }
+
+    /// Closes every connection now.
+    pub(crate) fn close_all(&self) {
+        for connection in self.snapshot() {
+            connection.close();
+        }
+    }
+
+    /// Resolves when there is no connection left.
+    pub(crate) async fn none_left(&self) {
+        loop {
+            let ended = self.ended.wait();
+            if self.count() == 0 {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    fn snapshot(&self) -> Vec<Rc<Connection<I>>> {
+        self.state.borrow().by_number.values().cloned().collect()
+    }
+}
+
+fn is_stalled<I: Io>(connection: &Connection<I>, now: Instant) -> bool {
+    let (doing, since) = connection.stalled(now);
+    match doing {
+        Doing::Idle => since > IDLE_MAX,
+        Doing::Receiving | Doing::Sending => since > TRANSFER_MAX,
+        Doing::Working => false,
+    }
+}
+
+impl<I: Io> Drop for Admission<I> {
+    fn drop(&mut self) {
+        let mut state = self.connections.state.borrow_mut();
+        state.admitted -= 1;
+        if let Some(count) = state.by_address.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                state.by_address.remove(&self.address);
+            }
+        }
+        drop(state);
+        self.connections.ended.notify();
+    }
+}
+
+impl<I: Io> Drop for Listed<'_, I> {
+    fn drop(&mut self) {
+        self.connections.state.borrow_mut().by_number.remove(&self.number);
+    }
+}

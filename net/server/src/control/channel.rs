@@ -1,0 +1,205 @@
+//! What passes between the shards and the control executor.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use engine_io::{Receiver, ReplySlot, SendError, Sender, mailbox, reply};
+use engine_record::TopicId;
+use replication::metadata::commands::Command;
+use replication::metadata::image::Image;
+use replication::metadata::reply::{AssignmentError, ProducerIdBlock, TopicNameError};
+
+/// How many requests of all shards may wait for the control executor.
+pub(crate) const REQUESTS_MAX: usize = 1024;
+/// How many deltas may wait for a shard.
+pub(crate) const DELTAS_MAX: usize = 1024;
+
+/// What a shard asks for.
+#[derive(Debug)]
+pub(crate) enum ControlRequest {
+    /// A topic is to be created.
+    CreateTopic(NewTopic, ReplySlot<Result<CreatedTopic, ControlError>>),
+    /// A topic is to be deleted.
+    DeleteTopic(TopicId, ReplySlot<Result<(), ControlError>>),
+    /// A shard needs producer ids.
+    AllocateProducerIds(ReplySlot<Result<ProducerIdBlock, ControlError>>),
+}
+
+/// A topic to be created. Its settings have been checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NewTopic {
+    pub(crate) name: String,
+    pub(crate) placement: Placement,
+    pub(crate) configs: Vec<(String, String)>,
+    /// Whether to check only.
+    pub(crate) validate_only: bool,
+}
+
+/// Where a topic's partitions go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Placement {
+    /// Where the controller puts them.
+    Dealt {
+        partitions: u32,
+        /// `None`: as many as the cluster's default.
+        replication_factor: Option<u16>,
+    },
+    /// To the broker ids named, partition by partition.
+    Named(Vec<Vec<i32>>),
+}
+
+/// A topic that has been created, or could be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CreatedTopic {
+    /// Zero where it was only checked.
+    pub(crate) id: TopicId,
+    pub(crate) partitions: u32,
+    pub(crate) replication_factor: u16,
+}
+
+/// Why a change was not made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ControlError {
+    /// The topic is there already.
+    #[error("topic `{0}` already exists")]
+    TopicAlreadyExists(String),
+    /// Another topic's name differs only in `.` and `_`, which metrics can't tell apart.
+    #[error("topic `{name}` collides with `{other}`: they differ only in `.` and `_`")]
+    TopicNameCollides { name: String, other: String },
+    /// The name breaks a rule.
+    #[error("{0}")]
+    InvalidTopicName(TopicNameError),
+    /// The partitions can't be placed so.
+    #[error("{0}")]
+    InvalidAssignment(AssignmentError),
+    /// A broker id that is none.
+    #[error("{0} is not a broker's id")]
+    UnknownBroker(i32),
+    /// The command would be larger than the metadata log takes.
+    #[error("the topic has too many partitions or settings for one command")]
+    TooLarge,
+    /// No topic has this id.
+    #[error("the topic does not exist")]
+    UnknownTopic,
+    /// This node doesn't lead the metadata quorum now.
+    #[error("this node is not the controller")]
+    NotController,
+    /// The node's registration has been replaced: another process runs with its identity.
+    #[error("this process is no longer the registered one of its node")]
+    StaleIncarnation,
+    /// There are no producer ids left.
+    #[error("there are no producer ids left")]
+    ProducerIdsExhausted,
+    /// The control executor has as many requests as it may.
+    #[error("the controller is busy")]
+    Busy,
+    /// The control executor has stopped.
+    #[error("the broker is stopping")]
+    Stopped,
+}
+
+/// What a shard is told, in order.
+#[derive(Clone, Debug)]
+pub(crate) enum Delta {
+    /// Everything, at the start.
+    Image(Arc<Image>),
+    /// One applied command.
+    Command { index: u64, command: Arc<Command> },
+}
+
+/// A shard's end towards the control executor.
+#[derive(Clone, Debug)]
+pub(crate) struct ControlHandle {
+    requests: Sender<ControlRequest>,
+}
+
+/// How far a shard has applied, as it says itself.
+#[derive(Clone, Debug)]
+pub(crate) struct AppliedReport {
+    index: Arc<AtomicU64>,
+    changed: Sender<()>,
+}
+
+/// The same, as the control executor sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct AppliedView {
+    index: Arc<AtomicU64>,
+}
+
+/// Makes the requests' mailbox.
+pub(crate) fn requests() -> (ControlHandle, Receiver<ControlRequest>) {
+    let (sender, receiver) = mailbox(REQUESTS_MAX);
+    (ControlHandle { requests: sender }, receiver)
+}
+
+/// Makes a shard's report, which rings `changed`.
+pub(crate) fn applied(changed: &Sender<()>) -> (AppliedReport, AppliedView) {
+    let index = Arc::new(AtomicU64::new(0));
+    (AppliedReport { index: Arc::clone(&index), changed: changed.clone() }, AppliedView { index })
+}
+
+impl AppliedReport {
+    /// Says that everything up to `index`, inclusive, is applied.
+    pub(crate) fn advance(&self, index: u64) {
+        self.index.store(index, Ordering::Release);
+        // A bell that is full rings already.
+        let _rings_already = self.changed.try_send(());
+    }
+}
+
+impl AppliedView {
+    /// Up to where, inclusive, the shard has applied.
+    pub(crate) fn index(&self) -> u64 {
+        self.index.load(Ordering::Acquire)
+    }
+}
+
+impl ControlHandle {
+    /// Creates a topic. Answered once every shard of this node has applied it.
+    pub(crate) async fn create_topic(&self, topic: NewTopic) -> Result<CreatedTopic, ControlError> {
+        self.ask(|slot| ControlRequest::CreateTopic(topic, slot)).await
+    }
+
+    /// Deletes a topic. Answered once every shard of this node has applied it.
+    pub(crate) async fn delete_topic(&self, id: TopicId) -> Result<(), ControlError> {
+        self.ask(|slot| ControlRequest::DeleteTopic(id, slot)).await
+    }
+
+    /// Takes a block of producer ids.
+    pub(crate) async fn allocate_producer_ids(&self) -> Result<ProducerIdBlock, ControlError> {
+        self.ask(ControlRequest::AllocateProducerIds).await
+    }
+
+    /// How many requests all shards have sent.
+    pub(crate) fn sent(&self) -> u64 {
+        self.requests.sent()
+    }
+
+    async fn ask<T>(
+        &self,
+        request: impl FnOnce(ReplySlot<Result<T, ControlError>>) -> ControlRequest,
+    ) -> Result<T, ControlError> {
+        let (slot, answer) = reply();
+        self.requests.try_send(request(slot)).map_err(|error| match error {
+            SendError::Full(_) => ControlError::Busy,
+            SendError::Closed(_) => ControlError::Stopped,
+        })?;
+        answer.wait().await.unwrap_or(Err(ControlError::Stopped))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_never_waits_and_rings_once_for_many() {
+        let (bell, heard) = mailbox(1);
+        let (report, view) = applied(&bell);
+        report.advance(1);
+        report.advance(2);
+        assert_eq!(view.index(), 2);
+        assert_eq!(heard.try_receive(), Some(()));
+        assert_eq!(heard.try_receive(), None);
+    }
+}

@@ -1,0 +1,140 @@
+//! From a wish for a topic to the command that makes it: checks what can be checked now, and places the partitions.
+
+use engine_record::{NodeId, TopicId};
+use replication::metadata::commands::{CreateTopic, PartitionAssignment};
+use replication::metadata::image::{Image, broker_id_parts, check_topic_name};
+use replication::metadata::lanes::{ReplicaTarget, deal, manual};
+
+use super::channel::{ControlError, CreatedTopic, NewTopic, Placement};
+
+/// The replication factor of a topic that doesn't say: three, or as many nodes as there are.
+const REPLICATION_FACTOR_DEFAULT: usize = 3;
+
+/// Makes the command for `topic` under the fresh id `id`. What holds of `image` now is checked again when the command is
+/// applied.
+pub(crate) fn plan(image: &Image, topic: NewTopic, id: TopicId) -> Result<CreateTopic, ControlError> {
+    check_topic_name(&topic.name).map_err(ControlError::InvalidTopicName)?;
+    if image.topic_named(&topic.name).is_some() {
+        return Err(ControlError::TopicAlreadyExists(topic.name));
+    }
+    check_collision(image, &topic.name)?;
+    let partitions = place(image, &topic.placement)?;
+    Ok(CreateTopic { name: topic.name, id, partitions, configs: topic.configs })
+}
+
+/// What the client is told of the topic the command makes.
+pub(crate) fn created(command: &CreateTopic, id: TopicId) -> CreatedTopic {
+    let factor = command.partitions.first().map_or(0, |partition| partition.replicas.len());
+    CreatedTopic {
+        id,
+        partitions: u32::try_from(command.partitions.len()).unwrap_or(u32::MAX),
+        replication_factor: u16::try_from(factor).unwrap_or(u16::MAX),
+    }
+}
+
+/// Names that differ only in `.` and `_` become one in the names of metrics.
+fn check_collision(image: &Image, name: &str) -> Result<(), ControlError> {
+    if !name.contains(['.', '_']) {
+        return Ok(());
+    }
+    let plain = |name: &str| name.replace('.', "_");
+    let own = plain(name);
+    match image.topics_by_name().find(|topic| plain(&topic.name) == own) {
+        Some(other) => {
+            Err(ControlError::TopicNameCollides { name: name.to_owned(), other: other.name.clone() })
+        }
+        None => Ok(()),
+    }
+}
+
+fn place(image: &Image, placement: &Placement) -> Result<Vec<PartitionAssignment>, ControlError> {
+    match placement {
+        Placement::Dealt { partitions, replication_factor } => {
+            let nodes: Vec<NodeId> = image.nodes().map(|node| node.id).collect();
+            let factor = replication_factor.map_or(REPLICATION_FACTOR_DEFAULT.min(nodes.len()), usize::from);
+            let partitions = usize::try_from(*partitions).unwrap_or(usize::MAX);
+            deal(image, partitions, factor, &nodes).map_err(ControlError::InvalidAssignment)
+        }
+        Placement::Named(partitions) => {
+            let targets = partitions
+                .iter()
+                .map(|brokers| brokers.iter().copied().map(target).collect())
+                .collect::<Result<Vec<Vec<ReplicaTarget>>, ControlError>>()?;
+            manual(image, &targets).map_err(ControlError::InvalidAssignment)
+        }
+    }
+}
+
+fn target(broker: i32) -> Result<ReplicaTarget, ControlError> {
+    let (node, shard) = broker_id_parts(broker).ok_or(ControlError::UnknownBroker(broker))?;
+    Ok(ReplicaTarget { node, shard })
+}
+
+#[cfg(test)]
+mod tests {
+    use replication::metadata::commands::{Command, Incarnation, RegisterNode};
+    use replication::metadata::image::ClusterId;
+    use replication::metadata::reply::AssignmentError;
+
+    use super::*;
+
+    fn image() -> Image {
+        let mut image = Image::new(ClusterId([1; 16]));
+        let register = RegisterNode {
+            node: NodeId(1),
+            directory_id: 1,
+            incarnation: Incarnation(1),
+            shards: 2,
+            endpoints: Vec::new(),
+            clean_start: true,
+        };
+        image.apply(1, &Command::RegisterNode(register));
+        image
+    }
+
+    fn wish(name: &str, placement: Placement) -> NewTopic {
+        NewTopic { name: name.to_owned(), placement, configs: Vec::new(), validate_only: false }
+    }
+
+    fn dealt(partitions: u32, replication_factor: Option<u16>) -> Placement {
+        Placement::Dealt { partitions, replication_factor }
+    }
+
+    #[test]
+    fn a_topic_is_placed_level_with_the_factor_the_cluster_can_carry() {
+        let command = plan(&image(), wish("a", dealt(8, None)), TopicId([7; 16])).unwrap();
+        let on_first = command.partitions.iter().filter(|p| p.lane.owner(2).0 == 0).count();
+        assert_eq!(on_first, 4);
+        assert_eq!(created(&command, command.id).replication_factor, 1);
+    }
+
+    #[test]
+    fn a_factor_beyond_the_nodes_is_refused() {
+        let refused = plan(&image(), wish("a", dealt(1, Some(2))), TopicId([7; 16])).unwrap_err();
+        assert!(matches!(
+            refused,
+            ControlError::InvalidAssignment(AssignmentError::ReplicationFactor { .. })
+        ));
+    }
+
+    #[test]
+    fn a_name_that_differs_only_in_dots_and_underscores_is_refused() {
+        let mut image = image();
+        let command = plan(&image, wish("a.b", dealt(1, None)), TopicId([7; 16])).unwrap();
+        image.apply(2, &Command::CreateTopic(command));
+        let again = plan(&image, wish("a.b", dealt(1, None)), TopicId([8; 16])).unwrap_err();
+        assert_eq!(again, ControlError::TopicAlreadyExists("a.b".to_owned()));
+        let near = plan(&image, wish("a_b", dealt(1, None)), TopicId([8; 16])).unwrap_err();
+        assert!(matches!(near, ControlError::TopicNameCollides { .. }));
+    }
+
+    #[test]
+    fn brokers_named_for_partitions_are_nodes_and_shards() {
+        let named = Placement::Named(vec![vec![1001], vec![1000]]);
+        let command = plan(&image(), wish("a", named), TopicId([7; 16])).unwrap();
+        let owners: Vec<u16> = command.partitions.iter().map(|p| p.lane.owner(2).0).collect();
+        assert_eq!(owners, [1, 0]);
+        let unknown = plan(&image(), wish("a", Placement::Named(vec![vec![-5]])), TopicId([7; 16]));
+        assert_eq!(unknown.unwrap_err(), ControlError::UnknownBroker(-5));
+    }
+}

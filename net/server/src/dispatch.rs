@@ -1,0 +1,123 @@
+//! From a request's bytes to the handler of its API and version.
+
+use core::future::ready;
+use std::rc::Rc;
+
+use engine_io::Io;
+use engine_record::Instant;
+use net_wire::messages::api_versions::ApiVersionsResponse;
+use net_wire::{ApiKey, Message, Reader, RequestHeader};
+
+use crate::budget::Share;
+use crate::connection::Connection;
+use crate::frame_reader::RequestFrame;
+use crate::handlers;
+use crate::hooks;
+use crate::metrics::Stage;
+use crate::reply_queue::PendingReply;
+use crate::response::{CloseReason, Response};
+use crate::shard::Shard;
+
+/// A request whose header has been read.
+pub(crate) struct Request<I: Io> {
+    pub(crate) api: ApiKey,
+    pub(crate) version: i16,
+    pub(crate) correlation_id: i32,
+    pub(crate) connection: Rc<Connection<I>>,
+    /// When its last byte was here.
+    pub(crate) received_at: Instant,
+    frame: Vec<u8>,
+    /// Where the body begins in `frame`.
+    body: usize,
+    _memory: Share,
+}
+
+impl<I: Io> Request<I> {
+    fn parse(
+        frame: RequestFrame,
+        connection: &Rc<Connection<I>>,
+        received_at: Instant,
+    ) -> Result<Self, CloseReason> {
+        let mut reader = Reader::new(&frame.bytes);
+        let header = RequestHeader::decode(&mut reader)?;
+        Ok(Self {
+            api: header.api,
+            version: header.version,
+            correlation_id: header.correlation_id,
+            connection: Rc::clone(connection),
+            received_at,
+            body: frame.bytes.len() - reader.remaining(),
+            frame: frame.bytes,
+            _memory: frame.memory,
+        })
+    }
+
+    /// The body's bytes.
+    pub(crate) fn body(&self) -> &[u8] {
+        &self.frame[self.body..]
+    }
+
+    /// Decodes the body.
+    pub(crate) fn decode<'a, M: Message<'a>>(&'a self) -> Result<M, CloseReason> {
+        Ok(M::decode(&mut Reader::new(self.body()), self.version)?)
+    }
+
+    /// Encodes the answer.
+    pub(crate) fn answer<'m, M: Message<'m>>(&self, message: &M) -> Response<I> {
+        Response::encode(self.correlation_id, self.version, message)
+    }
+}
+
+/// Runs the request's first stage, which fixes its order. What is left is the reply, to be driven in turn.
+pub(crate) async fn start<I: Io>(
+    shard: &Rc<Shard<I>>,
+    connection: &Rc<Connection<I>>,
+    frame: RequestFrame,
+) -> PendingReply<I> {
+    let request = match Request::parse(frame, connection, shard.io().now()) {
+        Ok(request) => request,
+        Err(reason) => return Box::pin(ready(Response::Close(reason))),
+    };
+    if !request.api.versions().contains(request.version) {
+        return Box::pin(ready(unsupported_version(&request)));
+    }
+    hold_back(shard, &request);
+    if request.api == ApiKey::Produce {
+        handlers::produce::start(shard, request).await
+    } else {
+        Box::pin(finish(Rc::clone(shard), request))
+    }
+}
+
+/// Mutes the connection where the throttle says so.
+fn hold_back<I: Io>(shard: &Shard<I>, request: &Request<I>) {
+    let pause = hooks::throttle(&request.connection.principal, request.frame.len());
+    if !pause.is_zero() {
+        request.connection.mute(shard.io().now().after(pause));
+    }
+}
+
+async fn finish<I: Io>(shard: Rc<Shard<I>>, request: Request<I>) -> Response<I> {
+    let (api, received_at) = (request.api, request.received_at);
+    let answered = match api {
+        ApiKey::Fetch => handlers::fetch::handle(&shard, &request).await,
+        ApiKey::ListOffsets => handlers::list_offsets::handle(&shard, &request).await,
+        ApiKey::Metadata => handlers::metadata::handle(&shard, &request).await,
+        ApiKey::ApiVersions => handlers::api_versions::handle(&request),
+        ApiKey::CreateTopics => handlers::create_topics::handle(&shard, &request).await,
+        ApiKey::DeleteTopics => handlers::delete_topics::handle(&shard, &request).await,
+        ApiKey::InitProducerId => handlers::init_producer_id::handle(&shard, &request).await,
+        ApiKey::DescribeCluster => handlers::describe_cluster::handle(&shard, &request),
+        ApiKey::Produce => unreachable!("a produce request has a first stage of its own"),
+    };
+    shard.metrics().stage(Stage::of(api), received_at, shard.io().now());
+    answered.unwrap_or_else(Response::Close)
+}
+
+/// Only ApiVersions can be answered in a version the broker doesn't know: with what it does know, in version 0.
+fn unsupported_version<I: Io>(request: &Request<I>) -> Response<I> {
+    if request.api == ApiKey::ApiVersions {
+        return Response::encode(request.correlation_id, 0, &ApiVersionsResponse::unsupported_version());
+    }
+    Response::Close(CloseReason::UnsupportedVersion { api: request.api, version: request.version })
+}

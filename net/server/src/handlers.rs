@@ -1,0 +1,11 @@
+//! One file an API: from the decoded request to the answer.
+
+pub(crate) mod api_versions;
+pub(crate) mod create_topics;
+pub(crate) mod delete_topics;
+pub(crate) mod describe_cluster;
+pub(crate) mod fetch;
+pub(crate) mod init_producer_id;
+pub(crate) mod list_offsets;
+pub(crate) mod metadata;
+pub(crate) mod produce;

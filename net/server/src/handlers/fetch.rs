@@ -1,0 +1,337 @@
+//! Fetch: reads batches from the partitions named, as they are stored.
+//!
+//! The answer goes out at once when it has an error or at least `min_bytes`; otherwise the request waits for the high
+//! watermark of any of its partitions to move, or for its time to run out. Sessions (KIP-227) are declined by session
+//! id 0, which is always a legal answer; every request is then a whole one.
+
+use core::time::Duration;
+use std::any::Any;
+use std::rc::Rc;
+
+use engine_io::{Io, SendPiece, deadline};
+use engine_record::{LeaderEpoch, Offset, PartitionIndex, TopicId, TopicPartition};
+use engine_store::{Piece as StorePiece, Read, ReadBound, ReadRequest};
+use net_wire::fetch::{FetchFrame, FetchResponseStart, FetchResponseWriter, FetchedPartition, Piece};
+use net_wire::messages::LeaderIdAndEpoch;
+use net_wire::messages::fetch::{FetchPartition, FetchRequest, FetchTopic};
+use net_wire::topic_ref::TopicRef;
+use net_wire::{EncodeError, ErrorCode};
+
+use crate::dispatch::Request;
+use crate::endpoint::Endpoint;
+use crate::error_code;
+use crate::hooks::{Decision, Operation, Resource, authorize};
+use crate::partition::{AnyOf, Partition};
+use crate::response::{CloseReason, Reply, ReplyPiece, Response};
+use crate::shard::{NotServed, Shard};
+
+/// From this version on topics are named by id.
+const TOPIC_ID_FROM: i16 = 13;
+/// From this version on the answer can say what is wrong with the request as a whole.
+const REQUEST_ERROR_FROM: i16 = 7;
+/// From this version on the answer names leaders' addresses.
+const ENDPOINTS_FROM: i16 = 16;
+
+/// One partition asked for.
+struct Asked<'a> {
+    topic: usize,
+    partition: &'a FetchPartition,
+    hosted: Result<Hosted, NotServed>,
+}
+
+/// A partition of this shard, by what is needed to look it up again after a wait.
+#[derive(Clone, Copy)]
+struct Hosted {
+    id: TopicPartition,
+    from: Offset,
+}
+
+/// What is answered for one partition.
+struct Fetched<I: Io> {
+    topic: usize,
+    index: i32,
+    outcome: Result<Read<I>, NotServed>,
+}
+
+pub(crate) async fn handle<I: Io>(
+    shard: &Rc<Shard<I>>,
+    request: &Request<I>,
+) -> Result<Response<I>, CloseReason> {
+    let asked: FetchRequest<'_> = request.decode()?;
+    if let Some(error) = refuse(&asked) {
+        return Ok(answer_error(request, error)?);
+    }
+    for topic in &asked.topics {
+        let Decision::Allowed =
+            authorize(&request.connection.principal, Operation::Read, Resource::Topic(topic.topic));
+    }
+    let max_wait = Duration::from_millis(u64::try_from(asked.max_wait_ms).unwrap_or(0));
+    let until = request.received_at.after(max_wait);
+    let min_bytes = u64::try_from(asked.min_bytes).unwrap_or(0);
+    let partitions = resolve(shard, request.version, &asked.topics);
+    loop {
+        let (moves, waitable) = watch(shard, &partitions);
+        let last_turn = !waitable || shard.io().now() >= until;
+        if last_turn || has_news(shard, &partitions) || min_bytes == 0 {
+            let fetched = read_all(shard, &asked, &partitions).await;
+            if last_turn || is_enough(&fetched, min_bytes) {
+                return Ok(respond(shard, request, &asked, fetched)?);
+            }
+        }
+        // The time running out is looked at above, like a move.
+        let _moved = deadline(shard.io(), until, AnyOf(moves)).await;
+    }
+}
+
+/// What is wrong with the request as a whole.
+fn refuse(asked: &FetchRequest<'_>) -> Option<ErrorCode> {
+    let replica = asked.replica_id.max(asked.replica_state.replica_id);
+    if replica >= 0 {
+        // Followers fetch through the internal listener, where they prove who they are.
+        return Some(ErrorCode::CLUSTER_AUTHORIZATION_FAILED);
+    }
+    match (asked.session_id, asked.session_epoch) {
+        // A session may be asked for; it isn't granted.
+        (0, -1 | 0) => None,
+        (0, _) => Some(ErrorCode::INVALID_FETCH_SESSION_EPOCH),
+        // The last request of a session that can't exist here: nothing is left to close.
+        (_, -1) => None,
+        (_, _) => Some(ErrorCode::FETCH_SESSION_ID_NOT_FOUND),
+    }
+}
+
+fn answer_error<I: Io>(request: &Request<I>, error: ErrorCode) -> Result<Response<I>, EncodeError> {
+    if request.version < REQUEST_ERROR_FROM {
+        return Ok(Response::Close(CloseReason::UnsupportedVersion {
+            api: request.api,
+            version: request.version,
+        }));
+    }
+    let writer = FetchResponseWriter::begin(FetchFrame::default(), &start(request, error, 0))?;
+    Ok(Response::Reply(Reply::of(writer.finish(&[])?.head)))
+}
+
+fn start<I: Io>(request: &Request<I>, error_code: ErrorCode, topic_count: usize) -> FetchResponseStart {
+    FetchResponseStart {
+        version: request.version,
+        correlation_id: request.correlation_id,
+        throttle_time_ms: 0,
+        error_code,
+        session_id: 0,
+        topic_count,
+    }
+}
+
+/// Finds the partitions asked for, in the request's order.
+fn resolve<'a, I: Io>(shard: &Shard<I>, version: i16, topics: &'a [FetchTopic<'_>]) -> Vec<Asked<'a>> {
+    let mut partitions = Vec::new();
+    for (number, topic) in topics.iter().enumerate() {
+        let id = if version >= TOPIC_ID_FROM {
+            Ok(TopicId(topic.topic_id.0))
+        } else {
+            shard.topic_id(topic.topic).ok_or_else(|| error_code::of_unknown_topic_name(topic.topic))
+        };
+        for partition in &topic.partitions {
+            let hosted = id.map_err(NotServed::from).and_then(|id| check(shard, id, partition));
+            partitions.push(Asked { topic: number, partition, hosted });
+        }
+    }
+    partitions
+}
+
+fn check<I: Io>(shard: &Shard<I>, topic: TopicId, asked: &FetchPartition) -> Result<Hosted, NotServed> {
+    let id = TopicPartition { topic, partition: PartitionIndex(asked.partition) };
+    let partition = shard.partition(id)?;
+    check_epoch(&partition, asked.current_leader_epoch)?;
+    let from = Offset::new(asked.fetch_offset).ok_or(ErrorCode::OFFSET_OUT_OF_RANGE)?;
+    let offsets = partition.offsets();
+    if from < offsets.log_start || from > offsets.log_end {
+        return Err(ErrorCode::OFFSET_OUT_OF_RANGE.into());
+    }
+    Ok(Hosted { id, from })
+}
+
+/// Fences a client that knows an older leader, or a newer one than this shard does (KIP-320).
+pub(crate) fn check_epoch<I: Io>(partition: &Partition<I>, known: i32) -> Result<(), ErrorCode> {
+    let LeaderEpoch(current) = partition.leader_epoch();
+    match known {
+        -1 => Ok(()),
+        known if known < current => Err(ErrorCode::FENCED_LEADER_EPOCH),
+        known if known > current => Err(ErrorCode::UNKNOWN_LEADER_EPOCH),
+        _ => Ok(()),
+    }
+}
+
+/// The next moves of all partitions, and whether it makes sense to wait for one.
+fn watch<I: Io>(shard: &Shard<I>, partitions: &[Asked<'_>]) -> (Vec<engine_io::Wait>, bool) {
+    let mut moves = Vec::with_capacity(partitions.len());
+    for asked in partitions {
+        match asked.hosted.and_then(|hosted| shard.partition(hosted.id)) {
+            Ok(partition) => moves.push(partition.next_move()),
+            Err(_) => return (Vec::new(), false),
+        }
+    }
+    let waitable = !moves.is_empty();
+    (moves, waitable)
+}
+
+/// Whether any partition has a record to read.
+fn has_news<I: Io>(shard: &Shard<I>, partitions: &[Asked<'_>]) -> bool {
+    partitions.iter().any(|asked| {
+        let partition = asked.hosted.and_then(|hosted| Ok((hosted, shard.partition(hosted.id)?)));
+        partition.is_ok_and(|(hosted, partition)| partition.offsets().high_watermark > hosted.from)
+    })
+}
+
+/// Whether the answer is worth sending before its time: it has an error, or as many bytes as the client wants.
+fn is_enough<I: Io>(fetched: &[Fetched<I>], min_bytes: u64) -> bool {
+    let mut bytes = 0;
+    for partition in fetched {
+        match &partition.outcome {
+            Ok(read) => bytes += u64::from(read.bytes),
+            Err(_) => return true,
+        }
+    }
+    bytes >= min_bytes
+}
+
+/// Reads the partitions in order, until the request's limit is used up. The first one with data may exceed it by a
+/// batch, so that a large batch can always be read (KIP-74).
+async fn read_all<I: Io>(
+    shard: &Shard<I>,
+    asked: &FetchRequest<'_>,
+    partitions: &[Asked<'_>],
+) -> Vec<Fetched<I>> {
+    let limit = u32::try_from(asked.max_bytes).unwrap_or(0).min(shard.config().broker.fetch_bytes_max);
+    let mut left = limit;
+    let mut nothing_yet = true;
+    let mut fetched = Vec::with_capacity(partitions.len());
+    for partition in partitions {
+        let own_limit = u32::try_from(partition.partition.partition_max_bytes).unwrap_or(0);
+        let max_bytes = own_limit.min(left);
+        let outcome = match partition.hosted {
+            Ok(hosted) => read(shard, hosted, max_bytes, nothing_yet).await,
+            Err(refused) => Err(refused),
+        };
+        if let Ok(read) = &outcome
+            && read.bytes > 0
+        {
+            nothing_yet = false;
+            left = left.saturating_sub(read.bytes);
+        }
+        fetched.push(Fetched { topic: partition.topic, index: partition.partition.partition, outcome });
+    }
+    fetched
+}
+
+async fn read<I: Io>(
+    shard: &Shard<I>,
+    hosted: Hosted,
+    max_bytes: u32,
+    at_least_one: bool,
+) -> Result<Read<I>, NotServed> {
+    let partition = shard.partition(hosted.id)?;
+    let request =
+        ReadRequest { offset: hosted.from, max_bytes, at_least_one, bound: ReadBound::HighWatermark };
+    let read = partition.log().read(request).await;
+    read.map_err(|error| {
+        if partition.is_closed() {
+            let gone = NotServed::from(ErrorCode::NOT_LEADER_OR_FOLLOWER);
+            return shard.partition(hosted.id).err().unwrap_or(gone);
+        }
+        error_code::of_read(&error).into()
+    })
+}
+
+fn respond<I: Io>(
+    shard: &Shard<I>,
+    request: &Request<I>,
+    asked: &FetchRequest<'_>,
+    fetched: Vec<Fetched<I>>,
+) -> Result<Response<I>, EncodeError> {
+    let begin = start(request, ErrorCode::NONE, asked.topics.len());
+    let mut writer = FetchResponseWriter::begin(FetchFrame::default(), &begin)?;
+    let mut reads = Vec::new();
+    let mut moved_away = false;
+    let mut fetched = fetched.into_iter().peekable();
+    for (number, topic) in asked.topics.iter().enumerate() {
+        let topic_ref = if request.version >= TOPIC_ID_FROM {
+            TopicRef::Id(topic.topic_id)
+        } else {
+            TopicRef::Name(topic.topic)
+        };
+        writer.topic(topic_ref, topic.partitions.len())?;
+        while let Some(partition) = fetched.next_if(|partition| partition.topic == number) {
+            match partition.outcome {
+                Ok(read) => {
+                    writer.partition(&found(partition.index, &read, asked.isolation_level), bytes(&read))?;
+                    reads.extend((read.bytes > 0).then_some(read));
+                }
+                Err(why) => {
+                    moved_away |= why.leader.is_some();
+                    writer.partition(&not_found(partition.index, why), 0)?;
+                }
+            }
+        }
+    }
+    let endpoints = shard.endpoints_told_if(moved_away && request.version >= ENDPOINTS_FROM, request);
+    let endpoints: Vec<_> = endpoints.iter().map(Endpoint::on_wire).collect();
+    Ok(Response::Reply(splice(writer.finish(&endpoints)?, reads)))
+}
+
+fn bytes<I: Io>(read: &Read<I>) -> usize {
+    usize::try_from(read.bytes).expect("32 bits fit a size")
+}
+
+fn found<I: Io>(index: i32, read: &Read<I>, isolation_level: i8) -> FetchedPartition<'static> {
+    FetchedPartition {
+        partition_index: index,
+        high_watermark: read.high_watermark.value(),
+        last_stable_offset: read.high_watermark.value(),
+        log_start_offset: read.log_start.value(),
+        aborted_transactions: (isolation_level == 1).then_some(&[]),
+        ..FetchedPartition::default()
+    }
+}
+
+fn not_found(index: i32, why: NotServed) -> FetchedPartition<'static> {
+    FetchedPartition {
+        partition_index: index,
+        error_code: why.error,
+        high_watermark: -1,
+        current_leader: why
+            .leader
+            .map(|(leader_id, epoch)| LeaderIdAndEpoch { leader_id, leader_epoch: epoch.0 }),
+        ..FetchedPartition::default()
+    }
+}
+
+/// Puts the records between the pieces of the response, by reference.
+fn splice<I: Io>(frame: FetchFrame, reads: Vec<Read<I>>) -> Reply<I> {
+    let pieces: Vec<Piece> = frame.pieces().collect();
+    let head = Rc::new(frame.head);
+    let mut reply = Reply { pieces: Vec::with_capacity(pieces.len() + reads.len()), held: Vec::new() };
+    let mut reads = reads.into_iter();
+    for piece in pieces {
+        match piece {
+            Piece::Head(range) => {
+                reply.pieces.push(ReplyPiece::Memory(SendPiece::Shared(Rc::clone(&head), range)));
+            }
+            Piece::Records(_) => {
+                let mut read = reads.next().expect("there is a read for every splice");
+                let records = core::mem::take(&mut read.pieces);
+                reply.pieces.extend(records.into_iter().map(reply_piece));
+                // It keeps the bytes where they are until they are sent.
+                reply.held.push(Box::new(read) as Box<dyn Any>);
+            }
+        }
+    }
+    reply
+}
+
+fn reply_piece<I: Io>(piece: StorePiece<I>) -> ReplyPiece<I> {
+    match piece {
+        StorePiece::Memory(piece) => ReplyPiece::Memory(piece),
+        StorePiece::File { file, position, bytes } => ReplyPiece::File { file, position, bytes },
+    }
+}

@@ -1,0 +1,73 @@
+//! Accepts a shard's clients.
+
+use core::time::Duration;
+use std::rc::Rc;
+
+use engine_io::{Io, Listener, Stream, first};
+
+use crate::connection;
+use crate::notices::Notice;
+use crate::shard::Shard;
+use crate::tasks::Tasks;
+
+/// How long accepting rests after it failed: it fails when the process has no descriptor left, until one is closed.
+const REST: Duration = Duration::from_millis(100);
+
+/// Accepts connections and serves each in a task of its own, until the task is dropped.
+pub(crate) async fn accept<I: Io>(shard: Rc<Shard<I>>, listener: I::Listener, served: Rc<Tasks<I>>) {
+    loop {
+        match listener.accept().await {
+            Ok(stream) => admit(&shard, stream, &served),
+            Err(error) => {
+                shard.notice(Notice::AcceptFailed, |held_back| {
+                    tracing::error!(%error, held_back, "a connection could not be accepted; raise `nofile`?");
+                });
+                shard.io().sleep(REST).await;
+            }
+        }
+    }
+}
+
+fn admit<I: Io>(shard: &Rc<Shard<I>>, stream: I::Stream, served: &Tasks<I>) {
+    let peer = stream.peer_address();
+    match shard.connections().admit(peer.ip(), shard.limits()) {
+        Ok(admission) => {
+            shard.metrics().connection_accepted();
+            let shard = Rc::clone(shard);
+            let io = shard.io().clone();
+            served.spawn(&io, async move {
+                connection::serve(shard, stream).await;
+                drop(admission);
+            });
+        }
+        Err(refused) => {
+            shard.metrics().connection_refused();
+            shard.notice(Notice::ConnectionRefused, |held_back| {
+                tracing::warn!(%peer, %refused, held_back, "a connection is refused");
+            });
+        }
+    }
+}
+
+/// Closes connections that do nothing, until the task is dropped.
+pub(crate) async fn sweep<I: Io>(shard: Rc<Shard<I>>) {
+    const EVERY: Duration = Duration::from_secs(10);
+    loop {
+        shard.io().sleep(EVERY).await;
+        let closed = shard.connections().close_stalled(shard.io().now());
+        if closed > 0 {
+            shard.notice(Notice::ConnectionStalled, |held_back| {
+                tracing::info!(closed, held_back, "connections were closed that did nothing");
+            });
+        }
+    }
+}
+
+/// Lets the connections finish what they have begun, at most as long as the limits say, then closes them.
+pub(crate) async fn drain<I: Io>(shard: &Rc<Shard<I>>) {
+    shard.connections().finish_all();
+    let patience = shard.io().sleep(shard.limits().drain);
+    if first(shard.connections().none_left(), patience).await.is_err() {
+        shard.connections().close_all();
+    }
+}

@@ -1,0 +1,124 @@
+//! What a shard counts. The counts belong to the shard; others get a copy by asking.
+
+use core::cell::{Cell, RefCell};
+
+use engine_record::{Instant, ShardId};
+use hdrhistogram::Histogram;
+use net_wire::ApiKey;
+
+/// The longest latency told apart, in nanoseconds: a minute.
+const LATENCY_MAX_NS: u64 = 60_000_000_000;
+
+/// Requests whose time is measured apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// A produce, from its last byte to its answer.
+    Produce,
+    /// A produce, from its last byte until its order was fixed and its bytes copied.
+    ProduceOrdered,
+    /// A fetch, its wait included.
+    Fetch,
+    /// Anything else.
+    Other,
+}
+
+impl Stage {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Produce, Self::ProduceOrdered, Self::Fetch, Self::Other];
+
+    pub(crate) fn of(api: ApiKey) -> Self {
+        match api {
+            ApiKey::Produce => Self::Produce,
+            ApiKey::Fetch => Self::Fetch,
+            ApiKey::ListOffsets
+            | ApiKey::Metadata
+            | ApiKey::ApiVersions
+            | ApiKey::CreateTopics
+            | ApiKey::DeleteTopics
+            | ApiKey::InitProducerId
+            | ApiKey::DescribeCluster => Self::Other,
+        }
+    }
+
+    const fn index(self) -> usize {
+        match self {
+            Self::Produce => 0,
+            Self::ProduceOrdered => 1,
+            Self::Fetch => 2,
+            Self::Other => 3,
+        }
+    }
+}
+
+/// One shard's counts.
+pub(crate) struct Metrics {
+    latencies: RefCell<[Histogram<u32>; 4]>,
+    connections_accepted: Cell<u64>,
+    connections_refused: Cell<u64>,
+    wrong_shard: Cell<u64>,
+}
+
+/// A copy of a shard's counts.
+#[derive(Clone, Debug)]
+pub struct ShardSnapshot {
+    /// The shard.
+    pub shard: ShardId,
+    /// Open connections.
+    pub connections: usize,
+    /// Connections accepted since the start.
+    pub connections_accepted: u64,
+    /// Connections refused since the start.
+    pub connections_refused: u64,
+    /// Partitions asked of this shard that another owns.
+    pub wrong_shard: u64,
+    /// Bytes of requests held now.
+    pub request_bytes: u64,
+    /// Messages all shards have sent to the control executor.
+    pub control_requests: u64,
+    /// Messages that crossed cores to serve produce or fetch.
+    pub data_messages: u64,
+    /// Latencies in nanoseconds, in the order of [`Stage::ALL`].
+    pub latencies: [Histogram<u32>; 4],
+    /// What the shard's storage counts.
+    pub store: engine_store::StoreMetrics,
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Self {
+        let histogram =
+            || Histogram::new_with_bounds(1_000, LATENCY_MAX_NS, 2).expect("the bounds are in order");
+        Self {
+            latencies: RefCell::new([histogram(), histogram(), histogram(), histogram()]),
+            connections_accepted: Cell::new(0),
+            connections_refused: Cell::new(0),
+            wrong_shard: Cell::new(0),
+        }
+    }
+
+    /// Notes that a request took from `since` to `until`.
+    pub(crate) fn stage(&self, stage: Stage, since: Instant, until: Instant) {
+        let nanoseconds = u64::try_from(until.since(since).as_nanos()).unwrap_or(u64::MAX);
+        self.latencies.borrow_mut()[stage.index()].saturating_record(nanoseconds);
+    }
+
+    pub(crate) fn connection_accepted(&self) {
+        self.connections_accepted.set(self.connections_accepted.get() + 1);
+    }
+
+    pub(crate) fn connection_refused(&self) {
+        self.connections_refused.set(self.connections_refused.get() + 1);
+    }
+
+    /// Notes that a client asked this shard for a partition of another.
+    pub(crate) fn wrong_shard(&self) {
+        self.wrong_shard.set(self.wrong_shard.get() + 1);
+    }
+
+    pub(crate) fn latencies(&self) -> [Histogram<u32>; 4] {
+        self.latencies.borrow().clone()
+    }
+
+    pub(crate) fn connection_counts(&self) -> (u64, u64, u64) {
+        (self.connections_accepted.get(), self.connections_refused.get(), self.wrong_shard.get())
+    }
+}

@@ -1,0 +1,158 @@
+//! A partition that this shard leads: joins its log with the rule for its high watermark.
+
+use core::cell::{Cell, RefCell};
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+
+use engine_io::{Io, Signal, Wait};
+use engine_record::{LeaderEpoch, NodeId, Offset};
+use engine_store::{LogOffsets, PartitionLog};
+use replication::leader::{LeaderError, LeaderState, Progress};
+use replication::metadata::image;
+
+use crate::settings::TopicSettings;
+
+/// A partition led by this shard.
+pub(crate) struct Partition<I: Io> {
+    log: PartitionLog<I>,
+    node: NodeId,
+    settings: TopicSettings,
+    leader: RefCell<LeaderState>,
+    /// Given when the high watermark has moved, or the partition is closed.
+    moved: Signal,
+    closed: Cell<bool>,
+}
+
+/// The partition was deleted, moved away, or its shard is stopping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PartitionClosed;
+
+impl<I: Io> Partition<I> {
+    /// Begins to lead the partition on `node`, as the metadata describe it.
+    ///
+    /// # Errors
+    /// The metadata don't make this node the partition's leader.
+    pub(crate) fn lead(
+        node: NodeId,
+        partition: &image::Partition,
+        log: PartitionLog<I>,
+        settings: TopicSettings,
+    ) -> Result<Self, LeaderError> {
+        let offsets = log.offsets();
+        let leader = LeaderState::new(
+            (node, partition.leader_epoch),
+            settings.commit_rules(),
+            &partition.replicas,
+            &partition.isr,
+            progress(&offsets),
+            offsets.high_watermark,
+        )?;
+        log.advance_high_watermark(leader.high_watermark());
+        let (moved, closed) = (Signal::new(), Cell::new(false));
+        Ok(Self { log, node, settings, leader: RefCell::new(leader), moved, closed })
+    }
+
+    pub(crate) fn log(&self) -> &PartitionLog<I> {
+        &self.log
+    }
+
+    pub(crate) fn settings(&self) -> &TopicSettings {
+        &self.settings
+    }
+
+    pub(crate) fn leader_epoch(&self) -> LeaderEpoch {
+        self.leader.borrow().epoch()
+    }
+
+    /// Leads on as the metadata describe it now: in a later epoch, perhaps.
+    ///
+    /// # Errors
+    /// The metadata don't make this node the partition's leader.
+    pub(crate) fn follow(&self, partition: &image::Partition) -> Result<(), LeaderError> {
+        if partition.leader_epoch <= self.leader_epoch() {
+            return Ok(());
+        }
+        let offsets = self.log.offsets();
+        let (epoch, rules) = ((self.node, partition.leader_epoch), self.settings.commit_rules());
+        let (replicas, isr) = (&partition.replicas, &partition.isr);
+        let leader =
+            LeaderState::new(epoch, rules, replicas, isr, progress(&offsets), offsets.high_watermark)?;
+        self.leader.replace(leader);
+        self.advance();
+        Ok(())
+    }
+
+    pub(crate) fn offsets(&self) -> LogOffsets {
+        self.log.offsets()
+    }
+
+    /// Whether enough replicas are in sync for `acks=all`.
+    pub(crate) fn has_min_insync(&self) -> bool {
+        self.leader.borrow().has_min_insync()
+    }
+
+    /// Moves the high watermark as far as what is written and flushed allows.
+    pub(crate) fn advance(&self) {
+        let offsets = self.log.offsets();
+        let high_watermark = {
+            let mut leader = self.leader.borrow_mut();
+            leader.advance(progress(&offsets));
+            leader.high_watermark()
+        };
+        if high_watermark > offsets.high_watermark {
+            self.log.advance_high_watermark(high_watermark);
+            self.moved.notify();
+        }
+    }
+
+    /// Ends all waits; none begins any more.
+    pub(crate) fn close(&self) {
+        self.closed.set(true);
+        self.moved.notify();
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.get()
+    }
+
+    /// The next move of the high watermark, or the end of the partition.
+    pub(crate) fn next_move(&self) -> Wait {
+        self.moved.wait()
+    }
+
+    /// Resolves when the high watermark has reached `offset`.
+    pub(crate) async fn reached(&self, offset: Offset) -> Result<(), PartitionClosed> {
+        loop {
+            let next = self.next_move();
+            if self.offsets().high_watermark >= offset {
+                return Ok(());
+            }
+            if self.closed.get() {
+                return Err(PartitionClosed);
+            }
+            next.await;
+        }
+    }
+}
+
+/// How far this replica is. What isn't written yet doesn't count as appended: a crash would take it.
+fn progress(offsets: &LogOffsets) -> Progress {
+    Progress { log_end: offsets.written, flushed: offsets.flushed }
+}
+
+/// Resolves with the first of many waits.
+pub(crate) struct AnyOf(pub(crate) Vec<Wait>);
+
+impl Future for AnyOf {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        for wait in &mut self.0 {
+            if Pin::new(wait).poll(context).is_ready() {
+                return Poll::Ready(());
+            }
+        }
+        Poll::Pending
+    }
+}

@@ -1,0 +1,95 @@
+//! The replies of one connection, in the order of its requests.
+//!
+//! A request's first stage runs when it is read and fixes its order; what remains is a future that yields the reply.
+//! Those futures wait here, first in first out, and are driven one after the other: a reply never overtakes another.
+
+use core::cell::{Cell, RefCell};
+use core::future::Future;
+use core::pin::Pin;
+use std::collections::VecDeque;
+
+use engine_io::{Io, Signal};
+
+use crate::response::Response;
+
+/// What remains of a request after its order is fixed.
+pub(crate) type PendingReply<I> = Pin<Box<dyn Future<Output = Response<I>>>>;
+
+/// The queue between a connection's reading and its writing task.
+pub(crate) struct ReplyQueue<I: Io> {
+    replies: RefCell<VecDeque<PendingReply<I>>>,
+    /// How many replies it may hold, the one being driven included.
+    capacity: usize,
+    in_flight: Cell<usize>,
+    closed: Cell<bool>,
+    changed: Signal,
+}
+
+impl<I: Io> ReplyQueue<I> {
+    pub(crate) fn new(capacity: usize) -> Self {
+        Self {
+            replies: RefCell::default(),
+            capacity,
+            in_flight: Cell::new(0),
+            closed: Cell::new(false),
+            changed: Signal::new(),
+        }
+    }
+
+    /// Waits until another request may be started; `false` where the connection is closing.
+    pub(crate) async fn has_room(&self) -> bool {
+        loop {
+            let change = self.changed.wait();
+            if self.closed.get() {
+                return false;
+            }
+            if self.in_flight.get() < self.capacity {
+                return true;
+            }
+            change.await;
+        }
+    }
+
+    /// Adds the reply of the request just started.
+    pub(crate) fn push(&self, reply: PendingReply<I>) {
+        self.in_flight.set(self.in_flight.get() + 1);
+        self.replies.borrow_mut().push_back(reply);
+        self.changed.notify();
+    }
+
+    /// The next reply to drive; `None` once the queue is closed and empty.
+    pub(crate) async fn next(&self) -> Option<PendingReply<I>> {
+        loop {
+            let change = self.changed.wait();
+            if let Some(reply) = self.try_next() {
+                return Some(reply);
+            }
+            if self.closed.get() {
+                return None;
+            }
+            change.await;
+        }
+    }
+
+    /// The next reply to drive, if there is one.
+    pub(crate) fn try_next(&self) -> Option<PendingReply<I>> {
+        self.replies.borrow_mut().pop_front()
+    }
+
+    /// Notes that `count` replies have left.
+    pub(crate) fn sent(&self, count: usize) {
+        self.in_flight.set(self.in_flight.get() - count);
+        self.changed.notify();
+    }
+
+    /// How many requests have been started and not answered.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight.get()
+    }
+
+    /// No more requests come; what is queued is still answered.
+    pub(crate) fn close(&self) {
+        self.closed.set(true);
+        self.changed.notify();
+    }
+}

@@ -1,0 +1,79 @@
+//! What a request is answered with.
+
+use core::any::Any;
+
+use engine_io::{Io, SendPiece};
+use net_wire::{EncodeError, Message};
+
+/// What becomes of a connection after a request.
+pub(crate) enum Response<I: Io> {
+    /// The client gets this frame.
+    Reply(Reply<I>),
+    /// The client asked for no answer.
+    Nothing,
+    /// The client can't be answered in its protocol: what came before is answered, then the connection is closed.
+    Close(CloseReason),
+}
+
+/// Why a connection is closed without an answer. Kafka's protocol has no frame that says so; the log does.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CloseReason {
+    /// The request's bytes are not what its header says.
+    #[error("malformed request: {0}")]
+    Malformed(#[from] net_wire::DecodeError),
+    /// An API version that isn't served.
+    #[error("{api} version {version} is not served")]
+    UnsupportedVersion {
+        /// The API.
+        api: net_wire::ApiKey,
+        /// The version asked for.
+        version: i16,
+    },
+    /// An answer that can't be put into the version asked for: a fault of ours.
+    #[error("the answer could not be encoded: {0}")]
+    Encode(#[from] EncodeError),
+    /// A produce request that wants no answer failed; closing is the only way to tell.
+    #[error("a produce request without acknowledgement failed")]
+    UnacknowledgedFailure,
+}
+
+/// One frame on its way to a client.
+pub(crate) struct Reply<I: Io> {
+    /// The frame's bytes in order.
+    pub(crate) pieces: Vec<ReplyPiece<I>>,
+    /// What must live until the bytes are sent, such as the segments they lie in.
+    pub(crate) held: Vec<Box<dyn Any>>,
+}
+
+/// A part of a reply.
+pub(crate) enum ReplyPiece<I: Io> {
+    /// Bytes in memory.
+    Memory(SendPiece<I>),
+    /// A range of a file, in the page cache.
+    File {
+        /// The file.
+        file: I::SendFile,
+        /// Where the range begins.
+        position: u64,
+        /// How long it is.
+        bytes: u64,
+    },
+}
+
+impl<I: Io> Reply<I> {
+    /// A reply that is all in memory.
+    pub(crate) fn of(bytes: Vec<u8>) -> Self {
+        Self { pieces: vec![ReplyPiece::Memory(SendPiece::Owned(bytes))], held: Vec::new() }
+    }
+}
+
+impl<I: Io> Response<I> {
+    /// Encodes `message` as the whole answer.
+    pub(crate) fn encode<'a, M: Message<'a>>(correlation_id: i32, version: i16, message: &M) -> Self {
+        let mut frame = Vec::new();
+        match net_wire::frame::encode_response(&mut frame, correlation_id, version, message) {
+            Ok(()) => Self::Reply(Reply::of(frame)),
+            Err(error) => Self::Close(CloseReason::Encode(error)),
+        }
+    }
+}

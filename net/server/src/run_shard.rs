@@ -1,0 +1,170 @@
+//! A shard's life: listen, open its storage, wait for the metadata, serve, drain, shut down.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use engine_io::{Io, ListenMode, Listener, Receiver, first};
+use engine_store::{Store, StoreConfig, StoreError};
+
+use crate::config::Config;
+use crate::control::channel::{AppliedReport, Delta};
+use crate::listener;
+use crate::node::{Ended, Listening, NodeError, Opened, ShardCommand, ShardSeat};
+use crate::shard::Shard;
+use crate::tasks::Tasks;
+
+/// Runs one shard on this executor until it is stopped or its storage fails.
+///
+/// # Errors
+/// Why it didn't start, or has failed. The node is told too.
+pub async fn run_shard<I: Io>(io: I, seat: ShardSeat) -> Result<(), NodeError> {
+    let (shard, ended) = (seat.shard, seat.ended.clone());
+    let result = run(io, seat).await;
+    let told = Ended { shard: Some(shard), result: result.clone() };
+    // There is room for every part's end; nobody listening is fine.
+    let _nobody_listens = ended.try_send(told);
+    result
+}
+
+async fn run<I: Io>(io: I, seat: ShardSeat) -> Result<(), NodeError> {
+    let begun_at = io.now();
+    let begun = begin(&io, &seat).await;
+    let (listener, store, recovery) = match begun {
+        Ok(begun) => begun,
+        Err(error) => {
+            seat.listening.answer(Err(error.clone()));
+            seat.opened.answer(Err(error.clone()));
+            return Err(error);
+        }
+    };
+    let address = listener.local_address();
+    seat.listening.answer(Ok(Listening { address, is_clean: recovery.is_clean }));
+    let Ok(Delta::Image(image)) = seat.deltas.receive().await else {
+        seat.opened.answer(Err(NodeError::PeerStopped));
+        return Err(NodeError::PeerStopped);
+    };
+    let applied = image.applied();
+    let shard =
+        Rc::new(Shard::new(io.clone(), seat.shard, seat.config, store, seat.control, (*image).clone()));
+    let offline = shard.open_partitions().await;
+    seat.applied.advance(applied);
+    let serving = Serving::begin(&shard, listener, seat.deltas, seat.applied);
+    seat.opened.answer(Ok(Opened {
+        shard: seat.shard,
+        address,
+        partitions: shard.partition_count(),
+        offline,
+        is_clean: recovery.is_clean,
+        scanned_bytes: shard.store().metrics().bytes_recovered,
+        took: io.now().since(begun_at),
+    }));
+    let failed = shard.store().clone();
+    let outcome = first(answer_commands(&shard, &seat.commands), failed.failed()).await;
+    serving.end(&shard).await;
+    match outcome {
+        Ok(()) => shard.store().shutdown().await,
+        Err(failure) => Err(StoreError::Failed(failure)),
+    }
+    .map_err(|error| NodeError::Store { shard: shard.id(), error })
+}
+
+async fn begin<I: Io>(
+    io: &I,
+    seat: &ShardSeat,
+) -> Result<(I::Listener, Store<I>, engine_store::RecoveryReport), NodeError> {
+    let address = address_of(&seat.config, seat.shard.0)?;
+    let listener = io.listen(address, ListenMode::Exclusive).await.map_err(|error| NodeError::Listen {
+        shard: seat.shard,
+        address,
+        why: error.to_string(),
+        kind: error.kind(),
+    })?;
+    let mut store = StoreConfig::new(seat.config.data_folder.clone(), seat.shard, seat.config.shards);
+    store.flush_scope = seat.flush_scope;
+    store.pool_bytes = usize::try_from(seat.config.limits.pool_bytes).unwrap_or(usize::MAX);
+    let (store, recovery) =
+        Store::open(io, store).await.map_err(|error| NodeError::Store { shard: seat.shard, error })?;
+    Ok((listener, store, recovery))
+}
+
+/// Where shard number `shard` listens.
+fn address_of(config: &Config, shard: u16) -> Result<SocketAddr, NodeError> {
+    let listener = &config.listener;
+    let overflow = NodeError::PortsOverflow { port: listener.port, shards: config.shards };
+    let port = match listener.port {
+        0 => 0,
+        base => base.checked_add(shard).ok_or(overflow)?,
+    };
+    Ok(SocketAddr::new(listener.address, port))
+}
+
+/// The tasks of a shard that serves.
+struct Serving<I: Io> {
+    accepting: Tasks<I>,
+    following: Tasks<I>,
+    connections: Rc<Tasks<I>>,
+}
+
+impl<I: Io> Serving<I> {
+    fn begin(
+        shard: &Rc<Shard<I>>,
+        listener: I::Listener,
+        deltas: Receiver<Delta>,
+        applied: AppliedReport,
+    ) -> Self {
+        let serving =
+            Self { accepting: Tasks::new(), following: Tasks::new(), connections: Rc::new(Tasks::new()) };
+        let io = shard.io();
+        serving.following.spawn(io, follow_deltas(Rc::clone(shard), deltas, applied));
+        serving.following.spawn(io, follow_progress(Rc::clone(shard)));
+        serving.following.spawn(io, listener::sweep(Rc::clone(shard)));
+        serving
+            .accepting
+            .spawn(io, listener::accept(Rc::clone(shard), listener, Rc::clone(&serving.connections)));
+        serving
+    }
+
+    /// No more clients; those there are get what they have begun.
+    async fn end(self, shard: &Rc<Shard<I>>) {
+        self.accepting.cancel();
+        listener::drain(shard).await;
+        shard.close_partitions();
+        self.connections.join().await;
+        self.following.cancel();
+        shard.background().join().await;
+    }
+}
+
+/// Applies what the control executor has decided, in order.
+async fn follow_deltas<I: Io>(shard: Rc<Shard<I>>, deltas: Receiver<Delta>, applied: AppliedReport) {
+    while let Ok(delta) = deltas.receive().await {
+        match delta {
+            Delta::Command { index, command } => {
+                shard.apply(index, &command).await;
+                applied.advance(index);
+            }
+            Delta::Image(_) => unreachable!("the image comes once, before the shard serves"),
+        }
+    }
+}
+
+/// Moves the high watermarks behind what is written and flushed.
+async fn follow_progress<I: Io>(shard: Rc<Shard<I>>) {
+    loop {
+        match shard.store().progress().await {
+            Ok(moved) => shard.advance(&moved),
+            // Whoever runs the shard is told too, and ends it.
+            Err(_) => return,
+        }
+    }
+}
+
+/// Answers questions until it is told to stop, or nobody is there to ask.
+async fn answer_commands<I: Io>(shard: &Rc<Shard<I>>, commands: &Receiver<ShardCommand>) {
+    while let Ok(command) = commands.receive().await {
+        match command {
+            ShardCommand::Snapshot(slot) => slot.answer(shard.snapshot()),
+            ShardCommand::Stop => return,
+        }
+    }
+}

@@ -1,0 +1,529 @@
+//! Broker and topic settings in Kafka's spelling.
+//!
+//! A setting is listed here once it is carried out; any other name is refused, so that nobody relies on a setting that
+//! does nothing. A topic's own settings start from the broker's defaults (`log.segment.bytes` gives the default of
+//! `segment.bytes`, and so on).
+
+use core::time::Duration;
+
+use engine_record::{ClientBatchRules, Timestamp, TimestampType};
+use engine_store::LogConfig;
+use replication::leader::{CommitRules, FlushMode};
+
+use crate::config::nearest;
+
+/// Settings of one topic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicSettings {
+    /// `segment.bytes`: a segment is rolled before it grows beyond this.
+    pub segment_bytes: u32,
+    /// `segment.ms`: a segment older than this is rolled.
+    pub segment_age: Duration,
+    /// `index.interval.bytes`: at most one index entry in so many bytes.
+    pub index_interval_bytes: u32,
+    /// `max.message.bytes`: the largest batch, header included.
+    pub max_message_bytes: u32,
+    /// `message.timestamp.type`.
+    pub timestamp_type: TimestampType,
+    /// `message.timestamp.before.max.ms`: how far behind the broker's clock a producer's timestamp may be.
+    pub timestamp_before_max_ms: i64,
+    /// `message.timestamp.after.max.ms`: how far ahead of the broker's clock a producer's timestamp may be.
+    pub timestamp_after_max_ms: i64,
+    /// `min.insync.replicas`.
+    pub min_insync_replicas: u16,
+    /// `flush.mode`.
+    pub flush_mode: FlushMode,
+}
+
+/// Settings of the broker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BrokerSettings {
+    /// `num.partitions`: of a topic created without saying how many.
+    pub num_partitions: u32,
+    /// `auto.create.topics.enable`.
+    pub auto_create_topics: bool,
+    /// `delete.topic.enable`.
+    pub delete_topics: bool,
+    /// `fetch.max.bytes`: the most one fetch answers, whatever it asks for.
+    pub fetch_bytes_max: u32,
+    /// `socket.request.max.bytes`.
+    pub request_bytes_max: u32,
+    /// `max.connections`, of each shard.
+    pub connections_max: u32,
+    /// `max.connections.per.ip`, of each shard.
+    pub connections_per_address_max: u32,
+    /// What a topic has unless it says otherwise.
+    pub topic: TopicSettings,
+}
+
+impl Default for TopicSettings {
+    fn default() -> Self {
+        Self {
+            segment_bytes: 128 << 20,
+            segment_age: Duration::from_secs(7 * 24 * 3600),
+            index_interval_bytes: 32 << 10,
+            max_message_bytes: 1_048_588,
+            timestamp_type: TimestampType::Create,
+            timestamp_before_max_ms: i64::MAX,
+            timestamp_after_max_ms: 3_600_000,
+            min_insync_replicas: 1,
+            flush_mode: FlushMode::Quorum,
+        }
+    }
+}
+
+impl Default for BrokerSettings {
+    fn default() -> Self {
+        Self {
+            num_partitions: 1,
+            auto_create_topics: true,
+            delete_topics: true,
+            fetch_bytes_max: 57_671_680,
+            request_bytes_max: 100 << 20,
+            connections_max: 16_384,
+            connections_per_address_max: 16_384,
+            topic: TopicSettings::default(),
+        }
+    }
+}
+
+/// Where a setting's value comes from. The numbers are the protocol's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SettingSource {
+    /// The topic's own.
+    Topic,
+    /// The default.
+    Default,
+}
+
+impl SettingSource {
+    /// The protocol's number.
+    #[must_use]
+    pub const fn code(self) -> i8 {
+        match self {
+            Self::Topic => 1,
+            Self::Default => 5,
+        }
+    }
+}
+
+/// A setting as it is told to a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedSetting {
+    /// Kafka's name.
+    pub name: &'static str,
+    /// Its value.
+    pub value: String,
+    /// Where that comes from.
+    pub source: SettingSource,
+}
+
+/// Why a setting is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SettingError {
+    /// The name is none of ours.
+    #[error("unknown setting `{name}`{}", .nearest.as_deref().map_or_else(String::new, |n| format!("; did you mean `{n}`?")))]
+    Unknown {
+        /// As written.
+        name: String,
+        /// The known name nearest in spelling.
+        nearest: Option<String>,
+    },
+    /// The value doesn't fit.
+    #[error("setting `{name}`: `{value}` is not {expected}")]
+    Value {
+        /// The setting.
+        name: String,
+        /// As written.
+        value: String,
+        /// What would be right.
+        expected: &'static str,
+    },
+    /// Kafka knows the value, this broker can't carry it out.
+    #[error("setting `{name}`: `{value}` is not supported; {supported} is")]
+    Unsupported {
+        /// The setting.
+        name: String,
+        /// As written.
+        value: String,
+        /// What is supported.
+        supported: &'static str,
+    },
+}
+
+/// The names a topic knows.
+pub const TOPIC_SETTINGS: [&str; 11] = [
+    "cleanup.policy",
+    "compression.type",
+    "flush.mode",
+    "index.interval.bytes",
+    "max.message.bytes",
+    "message.timestamp.after.max.ms",
+    "message.timestamp.before.max.ms",
+    "message.timestamp.type",
+    "min.insync.replicas",
+    "segment.bytes",
+    "segment.ms",
+];
+
+/// The names the broker knows besides.
+pub const BROKER_SETTINGS: [&str; 20] = [
+    "auto.create.topics.enable",
+    "compression.type",
+    "default.replication.factor",
+    "delete.topic.enable",
+    "fetch.max.bytes",
+    "flush.mode",
+    "log.cleanup.policy",
+    "log.index.interval.bytes",
+    "log.message.timestamp.after.max.ms",
+    "log.message.timestamp.before.max.ms",
+    "log.message.timestamp.type",
+    "log.roll.hours",
+    "log.roll.ms",
+    "log.segment.bytes",
+    "max.connections",
+    "max.connections.per.ip",
+    "message.max.bytes",
+    "min.insync.replicas",
+    "num.partitions",
+    "socket.request.max.bytes",
+];
+
+impl TopicSettings {
+    /// Sets one setting by its topic name.
+    ///
+    /// # Errors
+    /// [`SettingError`]; nothing has changed.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), SettingError> {
+        let given = Given { name, value };
+        match name {
+            "segment.bytes" => self.segment_bytes = given.number(1 << 20, 1 << 30, SEGMENT_BYTES)?,
+            "segment.ms" => self.segment_age = given.milliseconds()?,
+            "index.interval.bytes" => self.index_interval_bytes = given.number(1, 1 << 30, BYTES)?,
+            "max.message.bytes" => self.max_message_bytes = given.number(61, 64 << 20, MESSAGE_BYTES)?,
+            "message.timestamp.type" => self.timestamp_type = given.timestamp_type()?,
+            "message.timestamp.before.max.ms" => self.timestamp_before_max_ms = given.span()?,
+            "message.timestamp.after.max.ms" => self.timestamp_after_max_ms = given.span()?,
+            "min.insync.replicas" => {
+                self.min_insync_replicas = given.number(1, 32, "a count from 1 to 32")?
+            }
+            "flush.mode" => self.flush_mode = given.flush_mode()?,
+            "cleanup.policy" => given.only("delete")?,
+            "compression.type" => given.only("producer")?,
+            unknown => return Err(unknown_setting(unknown, &TOPIC_SETTINGS)),
+        }
+        Ok(())
+    }
+
+    /// What the log is told.
+    #[must_use]
+    pub fn log_config(&self) -> LogConfig {
+        LogConfig {
+            segment_bytes: self.segment_bytes,
+            segment_age: self.segment_age,
+            index_interval_bytes: self.index_interval_bytes,
+            max_batch_bytes: self.max_message_bytes,
+            timestamp_type: self.timestamp_type,
+            ..LogConfig::default()
+        }
+    }
+
+    /// What decides when a record is committed.
+    #[must_use]
+    pub fn commit_rules(&self) -> CommitRules {
+        CommitRules { flush_mode: self.flush_mode, min_insync: usize::from(self.min_insync_replicas) }
+    }
+
+    /// What is checked of a client's batch that arrives at `now`.
+    #[must_use]
+    pub fn batch_rules(&self, now: Timestamp) -> ClientBatchRules {
+        ClientBatchRules {
+            batch_bytes_max: self.max_message_bytes,
+            zstd_allowed: true,
+            timestamp_type: self.timestamp_type,
+            earliest_timestamp: Timestamp(now.0.saturating_sub(self.timestamp_before_max_ms)),
+            latest_timestamp: Timestamp(now.0.saturating_add(self.timestamp_after_max_ms)),
+            keys_required: false,
+        }
+    }
+
+    /// All settings by name; `is_own` tells which are the topic's own.
+    #[must_use]
+    pub fn list(&self, is_own: impl Fn(&str) -> bool) -> Vec<ListedSetting> {
+        TOPIC_SETTINGS
+            .iter()
+            .map(|&name| {
+                let source = if is_own(name) { SettingSource::Topic } else { SettingSource::Default };
+                ListedSetting { name, value: self.value(name), source }
+            })
+            .collect()
+    }
+
+    /// The value of a setting in [`TOPIC_SETTINGS`], as it would be written.
+    fn value(&self, name: &str) -> String {
+        match name {
+            "segment.bytes" => self.segment_bytes.to_string(),
+            "segment.ms" => self.segment_age.as_millis().to_string(),
+            "index.interval.bytes" => self.index_interval_bytes.to_string(),
+            "max.message.bytes" => self.max_message_bytes.to_string(),
+            "min.insync.replicas" => self.min_insync_replicas.to_string(),
+            "message.timestamp.before.max.ms" => self.timestamp_before_max_ms.to_string(),
+            "message.timestamp.after.max.ms" => self.timestamp_after_max_ms.to_string(),
+            "message.timestamp.type" => match self.timestamp_type {
+                TimestampType::Create => "CreateTime".to_owned(),
+                TimestampType::LogAppend => "LogAppendTime".to_owned(),
+            },
+            "flush.mode" => match self.flush_mode {
+                FlushMode::Quorum => "quorum".to_owned(),
+                FlushMode::Isr => "isr".to_owned(),
+                FlushMode::Leader => "leader".to_owned(),
+                FlushMode::Async => "async".to_owned(),
+            },
+            "cleanup.policy" => "delete".to_owned(),
+            "compression.type" => "producer".to_owned(),
+            other => unreachable!("`{other}` is not in the table of topic settings"),
+        }
+    }
+
+    /// These settings with a topic's own set over them, in order.
+    ///
+    /// # Errors
+    /// [`SettingError`] of the first that is refused.
+    pub fn with<'a>(&self, own: impl Iterator<Item = (&'a str, &'a str)>) -> Result<Self, SettingError> {
+        let mut settings = self.clone();
+        for (name, value) in own {
+            settings.set(name, value)?;
+        }
+        Ok(settings)
+    }
+}
+
+impl BrokerSettings {
+    /// The defaults with what the configuration file says set over them.
+    ///
+    /// # Errors
+    /// [`SettingError`] of the first that is refused.
+    pub fn from_file(kafka: &[(String, String)]) -> Result<Self, SettingError> {
+        let mut settings = Self::default();
+        // `log.roll.ms` wins over `log.roll.hours`, wherever they stand.
+        let (coarse, fine): (Vec<_>, Vec<_>) = kafka.iter().partition(|(name, _)| name == "log.roll.hours");
+        for (name, value) in coarse.into_iter().chain(fine) {
+            settings.set(name, value)?;
+        }
+        Ok(settings)
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), SettingError> {
+        let given = Given { name, value };
+        match name {
+            "num.partitions" => {
+                self.num_partitions = given.number(1, PARTITIONS_MAX, "a count from 1 to 10000")?
+            }
+            "auto.create.topics.enable" => self.auto_create_topics = given.flag()?,
+            "delete.topic.enable" => self.delete_topics = given.flag()?,
+            "default.replication.factor" => given.only("1")?,
+            "fetch.max.bytes" => self.fetch_bytes_max = given.number(1024, 1 << 30, FETCH_BYTES)?,
+            "socket.request.max.bytes" => {
+                self.request_bytes_max = given.number(1024, 1 << 30, FETCH_BYTES)?
+            }
+            "max.connections" => self.connections_max = given.number(1, u32::MAX, COUNT)?,
+            "max.connections.per.ip" => {
+                self.connections_per_address_max = given.number(1, u32::MAX, COUNT)?
+            }
+            "log.roll.hours" => self.topic.segment_age = given.hours()?,
+            other => match topic_name(other) {
+                Some(topic_name) => {
+                    self.topic.set(topic_name, value).map_err(|error| error.renamed(other))?;
+                }
+                None => return Err(unknown_setting(other, &BROKER_SETTINGS)),
+            },
+        }
+        Ok(())
+    }
+}
+
+const COUNT: &str = "a count from 1";
+const BYTES: &str = "a number of bytes from 1 to 1073741824";
+const SEGMENT_BYTES: &str = "a number of bytes from 1048576 to 1073741824";
+const MESSAGE_BYTES: &str = "a number of bytes from 61 to 67108864";
+const FETCH_BYTES: &str = "a number of bytes from 1024 to 1073741824";
+
+/// The most partitions a topic may have.
+pub const PARTITIONS_MAX: u32 = 10_000;
+
+/// The topic's name of a setting that the broker gives the default of.
+fn topic_name(broker_name: &str) -> Option<&'static str> {
+    Some(match broker_name {
+        "log.segment.bytes" => "segment.bytes",
+        "log.roll.ms" => "segment.ms",
+        "log.index.interval.bytes" => "index.interval.bytes",
+        "log.message.timestamp.type" => "message.timestamp.type",
+        "log.message.timestamp.before.max.ms" => "message.timestamp.before.max.ms",
+        "log.message.timestamp.after.max.ms" => "message.timestamp.after.max.ms",
+        "log.cleanup.policy" => "cleanup.policy",
+        "message.max.bytes" => "max.message.bytes",
+        "min.insync.replicas" => "min.insync.replicas",
+        "flush.mode" => "flush.mode",
+        "compression.type" => "compression.type",
+        _ => return None,
+    })
+}
+
+fn unknown_setting(name: &str, known: &[&str]) -> SettingError {
+    SettingError::Unknown { name: name.to_owned(), nearest: nearest(name, known.iter().copied()) }
+}
+
+impl SettingError {
+    /// The same error under the name the person wrote.
+    fn renamed(self, to: &str) -> Self {
+        match self {
+            Self::Unknown { nearest, .. } => Self::Unknown { name: to.to_owned(), nearest },
+            Self::Value { value, expected, .. } => Self::Value { name: to.to_owned(), value, expected },
+            Self::Unsupported { value, supported, .. } => {
+                Self::Unsupported { name: to.to_owned(), value, supported }
+            }
+        }
+    }
+}
+
+/// A setting as given: its name and its text.
+#[derive(Clone, Copy)]
+struct Given<'a> {
+    name: &'a str,
+    value: &'a str,
+}
+
+impl Given<'_> {
+    fn wrong(self, expected: &'static str) -> SettingError {
+        SettingError::Value { name: self.name.to_owned(), value: self.value.to_owned(), expected }
+    }
+
+    /// A whole number from `min` to `max`, both inclusive.
+    fn number<N: TryFrom<u64>>(self, min: u32, max: u32, expected: &'static str) -> Result<N, SettingError> {
+        let number: u64 = self.value.trim().parse().map_err(|_| self.wrong(expected))?;
+        if !(u64::from(min)..=u64::from(max)).contains(&number) {
+            return Err(self.wrong(expected));
+        }
+        N::try_from(number).map_err(|_| self.wrong(expected))
+    }
+
+    fn flag(self) -> Result<bool, SettingError> {
+        self.value.trim().to_ascii_lowercase().parse().map_err(|_| self.wrong("`true` or `false`"))
+    }
+
+    fn milliseconds(self) -> Result<Duration, SettingError> {
+        let number: u64 = self.value.trim().parse().map_err(|_| self.wrong("milliseconds from 1"))?;
+        if number == 0 { Err(self.wrong("milliseconds from 1")) } else { Ok(Duration::from_millis(number)) }
+    }
+
+    /// A span of time in milliseconds, from 0.
+    fn span(self) -> Result<i64, SettingError> {
+        let number = self.value.trim().parse().ok().filter(|&span: &i64| span >= 0);
+        number.ok_or_else(|| self.wrong("milliseconds from 0"))
+    }
+
+    fn hours(self) -> Result<Duration, SettingError> {
+        let hours: u32 = self.number(1, u32::MAX, "hours from 1")?;
+        Ok(Duration::from_secs(u64::from(hours) * 3600))
+    }
+
+    fn timestamp_type(self) -> Result<TimestampType, SettingError> {
+        match self.value {
+            "CreateTime" => Ok(TimestampType::Create),
+            "LogAppendTime" => Ok(TimestampType::LogAppend),
+            _ => Err(self.wrong("`CreateTime` or `LogAppendTime`")),
+        }
+    }
+
+    fn flush_mode(self) -> Result<FlushMode, SettingError> {
+        match self.value {
+            "quorum" => Ok(FlushMode::Quorum),
+            "isr" => Ok(FlushMode::Isr),
+            "leader" => Ok(FlushMode::Leader),
+            "async" => Ok(FlushMode::Async),
+            _ => Err(self.wrong("`quorum`, `isr`, `leader` or `async`")),
+        }
+    }
+
+    /// Accepts the one value that is carried out.
+    fn only(self, supported: &'static str) -> Result<(), SettingError> {
+        if self.value == supported {
+            Ok(())
+        } else {
+            let (name, value) = (self.name.to_owned(), self.value.to_owned());
+            Err(SettingError::Unsupported { name, value, supported })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn broker(settings: &[(&str, &str)]) -> Result<BrokerSettings, SettingError> {
+        let owned: Vec<_> =
+            settings.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
+        BrokerSettings::from_file(&owned)
+    }
+
+    #[test]
+    fn every_listed_setting_is_known_and_no_other() {
+        for name in TOPIC_SETTINGS {
+            let refused = TopicSettings::default().set(name, "\u{0}").unwrap_err();
+            assert!(!matches!(refused, SettingError::Unknown { .. }), "{name}");
+        }
+        for name in BROKER_SETTINGS {
+            let refused = broker(&[(name, "\u{0}")]).unwrap_err();
+            assert!(!matches!(refused, SettingError::Unknown { .. }), "{name}");
+        }
+        let unknown = broker(&[("log.segment.byte", "1")]).unwrap_err();
+        assert_eq!(
+            unknown.to_string(),
+            "unknown setting `log.segment.byte`; did you mean `log.segment.bytes`?"
+        );
+    }
+
+    #[test]
+    fn the_finer_setting_wins_wherever_it_stands() {
+        let settings = broker(&[("log.roll.ms", "5000"), ("log.roll.hours", "2")]).unwrap();
+        assert_eq!(settings.topic.segment_age, Duration::from_secs(5));
+    }
+
+    #[test]
+    fn an_error_speaks_of_the_name_that_was_written() {
+        let error = broker(&[("log.segment.bytes", "12")]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "setting `log.segment.bytes`: `12` is not a number of bytes from 1048576 to 1073741824"
+        );
+    }
+
+    #[test]
+    fn what_is_not_carried_out_is_refused() {
+        let error = TopicSettings::default().set("cleanup.policy", "compact").unwrap_err();
+        assert_eq!(error.to_string(), "setting `cleanup.policy`: `compact` is not supported; delete is");
+    }
+
+    #[test]
+    fn every_setting_is_listed_with_a_value_that_sets_it() {
+        let mut settings = TopicSettings::default();
+        settings.set("flush.mode", "isr").unwrap();
+        let listed = settings.list(|name| name == "flush.mode");
+        assert_eq!(listed.len(), TOPIC_SETTINGS.len());
+        let mut again = TopicSettings::default();
+        for setting in &listed {
+            again.set(setting.name, &setting.value).unwrap();
+            let own = setting.source == SettingSource::Topic;
+            assert_eq!(own, setting.name == "flush.mode");
+        }
+        assert_eq!(again, settings);
+    }
+
+    #[test]
+    fn a_topic_starts_from_the_brokers_defaults() {
+        let settings = broker(&[("flush.mode", "async"), ("message.max.bytes", "2000000")]).unwrap();
+        let topic = settings.topic.with([("max.message.bytes", "1000")].into_iter()).unwrap();
+        assert_eq!((topic.flush_mode, topic.max_message_bytes), (FlushMode::Async, 1000));
+    }
+}

@@ -1,0 +1,398 @@
+//! One shard: a core, the partitions it owns, the clients connected to it.
+//!
+//! Everything here belongs to the shard's executor and is never shared. What other cores decide arrives as deltas of
+//! the metadata, applied in order by [`Shard::apply`].
+
+use core::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::rc::Rc;
+
+use engine_io::Io;
+use engine_record::{LeaderEpoch, PartitionIndex, ProducerId, ShardId, TopicId, TopicPartition};
+use engine_store::{Store, StoreError};
+use net_wire::ErrorCode;
+use replication::leader::LeaderError;
+use replication::metadata::commands::Command;
+use replication::metadata::image::{self, Image, Topic, broker_id};
+use replication::metadata::reply::Reply;
+
+use crate::budget::Budget;
+use crate::config::{Config, Limits};
+use crate::connections::Connections;
+use crate::control::channel::{ControlError, ControlHandle};
+use crate::dispatch::Request;
+use crate::endpoint::{self, Endpoint};
+use crate::metrics::{Metrics, ShardSnapshot};
+use crate::notices::{Notice, Notices};
+use crate::partition::Partition;
+use crate::settings::TopicSettings;
+use crate::tasks::Tasks;
+
+/// One shard.
+pub(crate) struct Shard<I: Io> {
+    io: I,
+    id: ShardId,
+    config: Config,
+    store: Store<I>,
+    control: ControlHandle,
+    /// The metadata as far as this shard has applied it.
+    image: RefCell<Rc<Image>>,
+    /// The partitions this shard owns.
+    partitions: RefCell<BTreeMap<TopicPartition, Hosted<I>>>,
+    connections: Rc<Connections<I>>,
+    request_memory: Budget,
+    metrics: Metrics,
+    notices: Notices,
+    producer_ids: ProducerIds,
+    /// Work that outlives what began it, such as removing a deleted partition's files.
+    background: Tasks<I>,
+}
+
+/// A partition this shard owns.
+enum Hosted<I: Io> {
+    /// In use.
+    Open(Rc<Partition<I>>),
+    /// Not usable: its storage failed or is damaged.
+    Offline,
+}
+
+/// What the shard says to a client that asks for a partition it can't serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NotServed {
+    pub(crate) error: ErrorCode,
+    /// Who leads the partition, where this shard doesn't: broker id and epoch.
+    pub(crate) leader: Option<(i32, LeaderEpoch)>,
+}
+
+impl From<ErrorCode> for NotServed {
+    fn from(error: ErrorCode) -> Self {
+        Self { error, leader: None }
+    }
+}
+
+/// Why a partition is offline.
+#[derive(Debug, thiserror::Error)]
+enum OpenError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Leader(#[from] LeaderError),
+}
+
+/// The producer ids this shard may hand out.
+#[derive(Default)]
+struct ProducerIds {
+    next: Cell<i64>,
+    left: Cell<u32>,
+}
+
+impl<I: Io> Shard<I> {
+    /// A shard that owns no partition yet.
+    pub(crate) fn new(
+        io: I,
+        id: ShardId,
+        config: Config,
+        store: Store<I>,
+        control: ControlHandle,
+        image: Image,
+    ) -> Self {
+        Self {
+            io,
+            id,
+            request_memory: Budget::new(config.limits.request_bytes),
+            config,
+            store,
+            control,
+            image: RefCell::new(Rc::new(image)),
+            partitions: RefCell::default(),
+            connections: Rc::new(Connections::new()),
+            metrics: Metrics::new(),
+            notices: Notices::default(),
+            producer_ids: ProducerIds::default(),
+            background: Tasks::new(),
+        }
+    }
+
+    pub(crate) fn io(&self) -> &I {
+        &self.io
+    }
+
+    pub(crate) fn id(&self) -> ShardId {
+        self.id
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.config.limits
+    }
+
+    pub(crate) fn store(&self) -> &Store<I> {
+        &self.store
+    }
+
+    pub(crate) fn control(&self) -> &ControlHandle {
+        &self.control
+    }
+
+    pub(crate) fn connections(&self) -> &Rc<Connections<I>> {
+        &self.connections
+    }
+
+    pub(crate) fn request_memory(&self) -> &Budget {
+        &self.request_memory
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    pub(crate) fn background(&self) -> &Tasks<I> {
+        &self.background
+    }
+
+    /// The metadata now. Let go of it before awaiting: while it is held, the next delta copies it.
+    pub(crate) fn image(&self) -> Rc<Image> {
+        Rc::clone(&self.image.borrow())
+    }
+
+    /// The endpoints of the cluster, as a client that reached `reached` is told.
+    pub(crate) fn endpoints_told(&self, reached: IpAddr) -> Vec<Endpoint> {
+        endpoint::told(&self.image.borrow(), &self.config.listener, self.config.node, reached)
+    }
+
+    /// The same where an answer must name them, else none.
+    pub(crate) fn endpoints_told_if(&self, needed: bool, request: &Request<I>) -> Vec<Endpoint> {
+        if needed { self.endpoints_told(request.connection.reached) } else { Vec::new() }
+    }
+
+    /// The broker id that clients send the controller's requests to.
+    pub(crate) fn controller_id(&self) -> i32 {
+        broker_id(self.config.node, ShardId(0))
+    }
+
+    /// Writes a log line that clients can cause, unless there was one of its kind just now. `write` gets the count of
+    /// those held back.
+    pub(crate) fn notice(&self, notice: Notice, write: impl FnOnce(u64)) {
+        if let Some(held_back) = self.notices.admit(notice, self.io.now()) {
+            write(held_back);
+        }
+    }
+
+    /// The partition, if this shard leads it and can serve it.
+    pub(crate) fn partition(&self, id: TopicPartition) -> Result<Rc<Partition<I>>, NotServed> {
+        match self.partitions.borrow().get(&id) {
+            Some(Hosted::Open(partition)) => return Ok(Rc::clone(partition)),
+            Some(Hosted::Offline) => return Err(ErrorCode::KAFKA_STORAGE_ERROR.into()),
+            None => {}
+        }
+        Err(self.why_not_served(id))
+    }
+
+    fn why_not_served(&self, id: TopicPartition) -> NotServed {
+        let image = self.image.borrow();
+        let Some(topic) = image.topic(id.topic) else { return ErrorCode::UNKNOWN_TOPIC_ID.into() };
+        let Some(partition) = topic.partition(id.partition) else {
+            return ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.into();
+        };
+        let Some(node) = partition.leader else { return ErrorCode::LEADER_NOT_AVAILABLE.into() };
+        let Some(shard) = image.owner(node, partition.lane) else {
+            return ErrorCode::LEADER_NOT_AVAILABLE.into();
+        };
+        self.metrics.wrong_shard();
+        NotServed {
+            error: ErrorCode::NOT_LEADER_OR_FOLLOWER,
+            leader: Some((broker_id(node, shard), partition.leader_epoch)),
+        }
+    }
+
+    /// How many partitions this shard owns.
+    pub(crate) fn partition_count(&self) -> usize {
+        self.partitions.borrow().len()
+    }
+
+    /// The topic's id by its name.
+    pub(crate) fn topic_id(&self, name: &str) -> Option<TopicId> {
+        self.image.borrow().topic_named(name).map(|topic| topic.id)
+    }
+
+    /// A producer id nobody has had.
+    pub(crate) async fn next_producer_id(&self) -> Result<ProducerId, ControlError> {
+        loop {
+            if let Some(id) = self.producer_ids.take() {
+                return Ok(id);
+            }
+            // Tasks that run dry together each take a block; the last one's stays, the others' rest is never used.
+            let block = self.control.allocate_producer_ids().await?;
+            self.producer_ids.next.set(block.first.0);
+            self.producer_ids.left.set(block.count);
+        }
+    }
+
+    /// Opens every partition of the image that this shard owns. Those that can't be opened are offline; how many.
+    pub(crate) async fn open_partitions(&self) -> usize {
+        let image = self.image();
+        let mut offline = 0;
+        for topic in image.topics() {
+            offline += self.open_topic(&image, topic).await;
+        }
+        offline
+    }
+
+    /// Applies one command that the metadata quorum has committed, and acts on it.
+    pub(crate) async fn apply(self: &Rc<Self>, index: u64, command: &Command) {
+        let reply = Rc::make_mut(&mut self.image.borrow_mut()).apply(index, command);
+        match (command, reply) {
+            (Command::CreateTopic(created), Reply::TopicCreated { .. }) => {
+                let image = self.image();
+                if let Some(topic) = image.topic(created.id) {
+                    self.open_topic(&image, topic).await;
+                }
+            }
+            (Command::DeleteTopic { id }, Reply::TopicDeleted { .. }) => self.drop_topic(*id),
+            (Command::BumpLeaderEpochs { .. } | Command::RegisterNode(_), _) => self.follow_epochs(),
+            (
+                Command::CreateTopic(_) | Command::DeleteTopic { .. } | Command::AllocateProducerIds { .. },
+                _,
+            ) => {}
+        }
+    }
+
+    /// Opens the partitions of `topic` that this shard owns; how many could not be.
+    async fn open_topic(&self, image: &Image, topic: &Topic) -> usize {
+        let own = topic.configs.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let settings = self.config.broker.topic.with(own).unwrap_or_else(|error| {
+            // Settings were checked before they were committed; a later version may have taken one away.
+            tracing::error!(topic = topic.name, %error, "a topic's settings are ignored");
+            self.config.broker.topic.clone()
+        });
+        let mut offline = 0;
+        for (index, partition) in (0..).map(PartitionIndex).zip(&topic.partitions) {
+            let here = partition.replicas.contains(&self.config.node)
+                && image.owner(self.config.node, partition.lane) == Some(self.id);
+            if here {
+                let id = TopicPartition { topic: topic.id, partition: index };
+                offline += usize::from(!self.open(id, topic, partition, &settings).await);
+            }
+        }
+        offline
+    }
+
+    async fn open(
+        &self,
+        id: TopicPartition,
+        topic: &Topic,
+        partition: &image::Partition,
+        settings: &TopicSettings,
+    ) -> bool {
+        let opened = self.try_open(id, topic, partition, settings).await;
+        let hosted = opened.map_or_else(
+            |error| {
+                let partition = id.partition.0;
+                tracing::error!(topic = topic.name, partition, %error, "a partition is offline");
+                Hosted::Offline
+            },
+            |partition| Hosted::Open(Rc::new(partition)),
+        );
+        let open = matches!(hosted, Hosted::Open(_));
+        self.partitions.borrow_mut().insert(id, hosted);
+        open
+    }
+
+    async fn try_open(
+        &self,
+        id: TopicPartition,
+        topic: &Topic,
+        partition: &image::Partition,
+        settings: &TopicSettings,
+    ) -> Result<Partition<I>, OpenError> {
+        let config = settings.log_config();
+        let log = self.store.open_partition(id, &topic.name, config, partition.leader_epoch).await?;
+        Ok(Partition::lead(self.config.node, partition, log, settings.clone())?)
+    }
+
+    /// Stops serving a topic at once and removes its files in the background.
+    fn drop_topic(self: &Rc<Self>, topic: TopicId) {
+        let mut dropped = Vec::new();
+        self.partitions.borrow_mut().retain(|id, hosted| {
+            if id.topic != topic {
+                return true;
+            }
+            if let Hosted::Open(partition) = hosted {
+                partition.close();
+            }
+            dropped.push(*id);
+            false
+        });
+        let shard = Rc::clone(self);
+        self.background.spawn(&self.io, async move {
+            for id in dropped {
+                if let Err(error) = shard.store.delete_partition(id).await {
+                    tracing::error!(%id, %error, "a deleted partition's files could not be removed");
+                }
+            }
+        });
+    }
+
+    /// Brings every partition to the leader epoch of the image.
+    fn follow_epochs(&self) {
+        let image = self.image();
+        for (id, hosted) in self.partitions.borrow().iter() {
+            let known = image.topic(id.topic).and_then(|topic| topic.partition(id.partition));
+            if let (Hosted::Open(partition), Some(known)) = (hosted, known)
+                && let Err(error) = partition.follow(known)
+            {
+                tracing::error!(%id, %error, "a partition's metadata make no sense");
+            }
+        }
+    }
+
+    /// Moves the high watermarks of `moved`.
+    pub(crate) fn advance(&self, moved: &[TopicPartition]) {
+        let partitions = self.partitions.borrow();
+        for id in moved {
+            if let Some(Hosted::Open(partition)) = partitions.get(id) {
+                partition.advance();
+            }
+        }
+    }
+
+    /// Ends every wait on a partition: the shard is stopping.
+    pub(crate) fn close_partitions(&self) {
+        for hosted in self.partitions.borrow().values() {
+            if let Hosted::Open(partition) = hosted {
+                partition.close();
+            }
+        }
+    }
+
+    /// What the shard has counted.
+    pub(crate) fn snapshot(&self) -> ShardSnapshot {
+        let (connections_accepted, connections_refused, wrong_shard) = self.metrics.connection_counts();
+        ShardSnapshot {
+            shard: self.id,
+            connections: self.connections.count(),
+            connections_accepted,
+            connections_refused,
+            wrong_shard,
+            request_bytes: self.request_memory.used(),
+            control_requests: self.control.sent(),
+            data_messages: 0,
+            latencies: self.metrics.latencies(),
+            store: self.store.metrics(),
+        }
+    }
+}
+
+impl ProducerIds {
+    fn take(&self) -> Option<ProducerId> {
+        let left = self.left.get().checked_sub(1)?;
+        let id = self.next.get();
+        self.left.set(left);
+        self.next.set(id + 1);
+        Some(ProducerId(id))
+    }
+}

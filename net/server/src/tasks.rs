@@ -1,0 +1,51 @@
+//! Tasks of one shard that are all ended before it ends.
+
+use core::cell::{Cell, RefCell};
+use core::future::Future;
+
+use engine_io::{Io, Task};
+
+/// With fewer tasks than this none is looked at again before it is joined.
+const REAP_MIN: usize = 64;
+
+/// A set of tasks. Those that have ended are forgotten by and by.
+pub(crate) struct Tasks<I: Io> {
+    running: RefCell<Vec<I::Task>>,
+    /// At how many tasks to look for ended ones: twice as many as were left the last time, so that looking costs a
+    /// constant for each task.
+    reap_at: Cell<usize>,
+}
+
+impl<I: Io> Tasks<I> {
+    pub(crate) fn new() -> Self {
+        Self { running: RefCell::default(), reap_at: Cell::new(REAP_MIN) }
+    }
+
+    /// Starts a task.
+    pub(crate) fn spawn(&self, io: &I, future: impl Future<Output = ()> + 'static) {
+        let task = io.spawn(future);
+        let mut running = self.running.borrow_mut();
+        if running.len() >= self.reap_at.get() {
+            running.retain(|task| !task.is_finished());
+            self.reap_at.set(REAP_MIN.max(2 * running.len()));
+        }
+        running.push(task);
+    }
+
+    /// Waits until every task has ended, also those added meanwhile.
+    pub(crate) async fn join(&self) {
+        loop {
+            let next = self.running.borrow_mut().pop();
+            match next {
+                Some(task) => task.join().await,
+                None => return,
+            }
+        }
+    }
+
+    /// Ends every task at its next await.
+    pub(crate) fn cancel(&self) {
+        let cancelled = core::mem::take(&mut *self.running.borrow_mut());
+        drop(cancelled);
+    }
+}
