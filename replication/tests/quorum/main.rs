@@ -57,7 +57,7 @@ mod tests {
     fn thousands_of_histories_keep_every_promise() {
         for setting in [Setting::Alone, Setting::Three, Setting::Growing] {
             let total = run(setting, 10_000..13_000);
-            assert!(total.acknowledged > 100_000 && total.crashes > 10_000, "{total:?}");
+            assert!(total.acknowledged > 30_000 && total.crashes > 10_000, "{total:?}");
         }
     }
 
