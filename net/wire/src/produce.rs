@@ -44,7 +44,7 @@ impl<'a> ProduceView<'a> {
         let acks = reader.i16().map_err(|error| error.within("acks"))?;
         let timeout_ms = reader.i32().map_err(|error| error.within("timeout_ms"))?;
         let left = count(reader, version, TopicProduceData::bytes_min(version), "topic_data")?;
-        let topics = ProduceTopics { reader: reader.clone(), version, left };
+        let topics = ProduceTopics { reader: reader.clone(), version, left, unpassed: None };
         let partition_count = check_topics(reader, version, left)?;
         end_structure(reader, version)?;
         reader.finish()?;
@@ -89,13 +89,19 @@ pub struct ProduceTopics<'a> {
     reader: Reader<'a>,
     version: Version,
     left: usize,
+    /// Partitions of the topic given out last. They are passed over only if another topic is asked for, so those of a
+    /// lone topic are walked once.
+    unpassed: Option<usize>,
 }
 
 impl<'a> ProduceTopics<'a> {
     fn read(&mut self) -> Result<ProduceTopic<'a>, DecodeError> {
+        if let Some(partitions) = self.unpassed {
+            check_partitions(&mut self.reader, self.version, partitions)?;
+        }
         let (topic, left) = read_topic_head(&mut self.reader, self.version)?;
+        self.unpassed = Some(left);
         let partitions = ProducePartitions { reader: self.reader.clone(), version: self.version, left };
-        check_partitions(&mut self.reader, self.version, left)?;
         Ok(ProduceTopic { topic, partitions })
     }
 }
@@ -167,6 +173,7 @@ fn read_topic_head<'a>(
     Ok((topic, partitions))
 }
 
+#[inline]
 fn read_partition<'a>(
     reader: &mut Reader<'a>,
     version: Version,
@@ -190,6 +197,7 @@ fn count(
 }
 
 /// No tagged field of a Produce request has a meaning yet.
+#[inline]
 fn end_structure(reader: &mut Reader<'_>, version: Version) -> Result<(), DecodeError> {
     if version.flexible { reader.skip_tagged_fields() } else { Ok(()) }
 }

@@ -23,12 +23,14 @@ impl<'a> Reader<'a> {
     }
 
     /// Bytes read so far.
+    #[inline]
     #[must_use]
     pub const fn position(&self) -> usize {
         self.position
     }
 
     /// Bytes not read yet.
+    #[inline]
     #[must_use]
     pub const fn remaining(&self) -> usize {
         self.rest.len()
@@ -44,6 +46,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`DecodeError::Truncated`] when fewer remain.
+    #[inline]
     pub fn take(&mut self, len: usize) -> Result<&'a [u8], DecodeError> {
         let (taken, rest) = self.rest.split_at_checked(len).ok_or_else(|| self.truncated(len))?;
         self.advance(rest, len);
@@ -54,6 +57,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`DecodeError::Truncated`] when fewer remain.
+    #[inline]
     pub fn chunk<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         let (taken, rest) = self.rest.split_first_chunk::<N>().ok_or_else(|| self.truncated(N))?;
         self.advance(rest, N);
@@ -64,6 +68,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`DecodeError::Trailing`] when bytes are left.
+    #[inline]
     pub fn finish(&self) -> Result<(), DecodeError> {
         match self.remaining() {
             0 => Ok(()),
@@ -71,10 +76,12 @@ impl<'a> Reader<'a> {
         }
     }
 
+    #[inline]
     pub(crate) const fn place(&self) -> Place {
         Place { position: self.position, field: "" }
     }
 
+    #[inline]
     const fn advance(&mut self, rest: &'a [u8], len: usize) {
         self.rest = rest;
         // The position never passes the length of a slice, so it cannot wrap.
@@ -93,6 +100,7 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// [`DecodeError::Truncated`].
+    #[inline]
     pub fn bool(&mut self) -> Result<bool, DecodeError> {
         Ok(self.i8()? != 0)
     }
@@ -101,6 +109,7 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// [`DecodeError::Truncated`].
+    #[inline]
     pub fn i8(&mut self) -> Result<i8, DecodeError> {
         Ok(i8::from_be_bytes(self.chunk()?))
     }
@@ -109,6 +118,7 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// [`DecodeError::Truncated`].
+    #[inline]
     pub fn i16(&mut self) -> Result<i16, DecodeError> {
         Ok(i16::from_be_bytes(self.chunk()?))
     }
@@ -117,6 +127,7 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// [`DecodeError::Truncated`].
+    #[inline]
     pub fn u16(&mut self) -> Result<u16, DecodeError> {
         Ok(u16::from_be_bytes(self.chunk()?))
     }
@@ -125,6 +136,7 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// [`DecodeError::Truncated`].
+    #[inline]
     pub fn i32(&mut self) -> Result<i32, DecodeError> {
         Ok(i32::from_be_bytes(self.chunk()?))
     }
@@ -133,6 +145,7 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// [`DecodeError::Truncated`].
+    #[inline]
     pub fn i64(&mut self) -> Result<i64, DecodeError> {
         Ok(i64::from_be_bytes(self.chunk()?))
     }
@@ -141,6 +154,7 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// [`DecodeError::Truncated`].
+    #[inline]
     pub fn f64(&mut self) -> Result<f64, DecodeError> {
         Ok(f64::from_be_bytes(self.chunk()?))
     }
@@ -149,6 +163,7 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// [`DecodeError::Truncated`].
+    #[inline]
     pub fn uuid(&mut self) -> Result<Uuid, DecodeError> {
         self.chunk().map(Uuid)
     }
@@ -161,6 +176,7 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// [`DecodeError::Truncated`], [`DecodeError::VarintTooLong`].
+    #[inline]
     pub fn uvarint(&mut self) -> Result<u32, DecodeError> {
         if let Some((&byte, rest)) = self.rest.split_first()
             && byte < 0x80
@@ -177,6 +193,7 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// [`DecodeError::Truncated`], [`DecodeError::VarintTooLong`].
+    #[inline]
     pub fn uvarlong(&mut self) -> Result<u64, DecodeError> {
         self.uvarlong_of(10)
     }
@@ -185,6 +202,7 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// [`DecodeError::Truncated`], [`DecodeError::VarintTooLong`].
+    #[inline]
     pub fn varint(&mut self) -> Result<i32, DecodeError> {
         let zigzag = self.uvarint()?;
         Ok((zigzag >> 1).cast_signed() ^ (zigzag & 1).cast_signed().wrapping_neg())
@@ -194,6 +212,7 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// [`DecodeError::Truncated`], [`DecodeError::VarintTooLong`].
+    #[inline]
     pub fn varlong(&mut self) -> Result<i64, DecodeError> {
         let zigzag = self.uvarlong()?;
         Ok((zigzag >> 1).cast_signed() ^ (zigzag & 1).cast_signed().wrapping_neg())
@@ -226,6 +245,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`DecodeError::NullNotAllowed`] and those of [`Reader::nullable_string`].
+    #[inline]
     pub fn string(&mut self) -> Result<&'a str, DecodeError> {
         self.not_null(Self::nullable_string)
     }
@@ -234,6 +254,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`DecodeError::Truncated`], [`DecodeError::NegativeLength`], [`DecodeError::InvalidUtf8`].
+    #[inline]
     pub fn nullable_string(&mut self) -> Result<Option<&'a str>, DecodeError> {
         let at = self.place();
         let length = i32::from(self.i16()?);
@@ -244,6 +265,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`DecodeError::NullNotAllowed`] and those of [`Reader::compact_nullable_string`].
+    #[inline]
     pub fn compact_string(&mut self) -> Result<&'a str, DecodeError> {
         self.not_null(Self::compact_nullable_string)
     }
@@ -252,6 +274,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`DecodeError::Truncated`], [`DecodeError::VarintTooLong`], [`DecodeError::InvalidUtf8`].
+    #[inline]
     pub fn compact_nullable_string(&mut self) -> Result<Option<&'a str>, DecodeError> {
         let length = self.compact_length()?;
         self.text(length)
@@ -261,6 +284,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`DecodeError::NullNotAllowed`] and those of [`Reader::nullable_bytes`].
+    #[inline]
     pub fn bytes(&mut self) -> Result<&'a [u8], DecodeError> {
         self.not_null(Self::nullable_bytes)
     }
@@ -269,6 +293,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`DecodeError::Truncated`], [`DecodeError::NegativeLength`].
+    #[inline]
     pub fn nullable_bytes(&mut self) -> Result<Option<&'a [u8]>, DecodeError> {
         let at = self.place();
         let length = self.i32()?;
@@ -279,6 +304,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`DecodeError::NullNotAllowed`] and those of [`Reader::compact_nullable_bytes`].
+    #[inline]
     pub fn compact_bytes(&mut self) -> Result<&'a [u8], DecodeError> {
         self.not_null(Self::compact_nullable_bytes)
     }
@@ -287,10 +313,12 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`DecodeError::Truncated`], [`DecodeError::VarintTooLong`].
+    #[inline]
     pub fn compact_nullable_bytes(&mut self) -> Result<Option<&'a [u8]>, DecodeError> {
         self.compact_length()?.map(|length| self.take(widen(length))).transpose()
     }
 
+    #[inline]
     fn not_null<T>(
         &mut self,
         read: fn(&mut Self) -> Result<Option<T>, DecodeError>,
@@ -299,10 +327,12 @@ impl<'a> Reader<'a> {
         read(self)?.ok_or(DecodeError::NullNotAllowed { at })
     }
 
+    #[inline]
     fn compact_length(&mut self) -> Result<Option<u32>, DecodeError> {
         Ok(self.uvarint()?.checked_sub(1))
     }
 
+    #[inline]
     fn text(&mut self, length: Option<u32>) -> Result<Option<&'a str>, DecodeError> {
         let Some(length) = length else { return Ok(None) };
         let at = self.place();
@@ -318,6 +348,7 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// [`DecodeError::Truncated`], [`DecodeError::NegativeLength`], [`DecodeError::CountTooLarge`].
+    #[inline]
     pub fn array_count(&mut self, element_bytes_min: usize) -> Result<Option<usize>, DecodeError> {
         let at = self.place();
         let count = self.i32()?;
@@ -328,12 +359,14 @@ impl Reader<'_> {
     ///
     /// # Errors
     /// [`DecodeError::Truncated`], [`DecodeError::VarintTooLong`], [`DecodeError::CountTooLarge`].
+    #[inline]
     pub fn compact_array_count(&mut self, element_bytes_min: usize) -> Result<Option<usize>, DecodeError> {
         let at = self.place();
         let count = self.compact_length()?;
         self.bounded_count(at, count, element_bytes_min)
     }
 
+    #[inline]
     fn bounded_count(
         &self,
         at: Place,
@@ -363,12 +396,14 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// Those of [`Reader::tagged_fields`] and [`TaggedFields::next`].
+    #[inline]
     pub fn skip_tagged_fields(&mut self) -> Result<(), DecodeError> {
         let mut fields = self.tagged_fields()?;
         while fields.next(self)?.is_some() {}
         Ok(())
     }
 
+    #[inline]
     fn tag_body(&mut self) -> Result<Self, DecodeError> {
         let size = self.uvarint()?;
         let position = self.position;
@@ -390,6 +425,7 @@ impl TaggedFields {
     ///
     /// # Errors
     /// [`DecodeError::Truncated`], [`DecodeError::VarintTooLong`], [`DecodeError::TagOrder`].
+    #[inline]
     pub fn next<'a>(&mut self, reader: &mut Reader<'a>) -> Result<Option<(u32, Reader<'a>)>, DecodeError> {
         let Some(left) = self.left.checked_sub(1) else { return Ok(None) };
         self.left = left;

@@ -76,10 +76,12 @@ impl<'a> Wire<'a> for ErrorCode {
         2
     }
 
+    #[inline]
     fn read(reader: &mut Reader<'a>, _: Version) -> Result<Self, DecodeError> {
         reader.i16().map(Self)
     }
 
+    #[inline]
     fn write(&self, writer: &mut Writer<'_>, _: Version) -> Result<(), EncodeError> {
         writer.i16(self.0);
         Ok(())
@@ -91,10 +93,12 @@ impl<'a> Wire<'a> for &'a str {
         if version.flexible { 1 } else { 2 }
     }
 
+    #[inline]
     fn read(reader: &mut Reader<'a>, version: Version) -> Result<Self, DecodeError> {
         if version.flexible { reader.compact_string() } else { reader.string() }
     }
 
+    #[inline]
     fn write(&self, writer: &mut Writer<'_>, version: Version) -> Result<(), EncodeError> {
         Some(*self).write(writer, version)
     }
@@ -105,10 +109,12 @@ impl<'a> Wire<'a> for Option<&'a str> {
         <&str>::bytes_min(version)
     }
 
+    #[inline]
     fn read(reader: &mut Reader<'a>, version: Version) -> Result<Self, DecodeError> {
         if version.flexible { reader.compact_nullable_string() } else { reader.nullable_string() }
     }
 
+    #[inline]
     fn write(&self, writer: &mut Writer<'_>, version: Version) -> Result<(), EncodeError> {
         if version.flexible { writer.compact_nullable_string(*self) } else { writer.nullable_string(*self) }
     }
@@ -123,10 +129,12 @@ impl<'a> Wire<'a> for &'a [u8] {
         if version.flexible { 1 } else { 4 }
     }
 
+    #[inline]
     fn read(reader: &mut Reader<'a>, version: Version) -> Result<Self, DecodeError> {
         if version.flexible { reader.compact_bytes() } else { reader.bytes() }
     }
 
+    #[inline]
     fn write(&self, writer: &mut Writer<'_>, version: Version) -> Result<(), EncodeError> {
         Some(*self).write(writer, version)
     }
@@ -137,10 +145,12 @@ impl<'a> Wire<'a> for Option<&'a [u8]> {
         <&[u8]>::bytes_min(version)
     }
 
+    #[inline]
     fn read(reader: &mut Reader<'a>, version: Version) -> Result<Self, DecodeError> {
         if version.flexible { reader.compact_nullable_bytes() } else { reader.nullable_bytes() }
     }
 
+    #[inline]
     fn write(&self, writer: &mut Writer<'_>, version: Version) -> Result<(), EncodeError> {
         if version.flexible { writer.compact_nullable_bytes(*self) } else { writer.nullable_bytes(*self) }
     }
@@ -155,11 +165,13 @@ impl<'a, T: Wire<'a>> Wire<'a> for Vec<T> {
         if version.flexible { 1 } else { 4 }
     }
 
+    #[inline]
     fn read(reader: &mut Reader<'a>, version: Version) -> Result<Self, DecodeError> {
         let at = reader.place();
         Option::read(reader, version)?.ok_or(DecodeError::NullNotAllowed { at })
     }
 
+    #[inline]
     fn write(&self, writer: &mut Writer<'_>, version: Version) -> Result<(), EncodeError> {
         write_array(Some(self), writer, version)
     }
@@ -170,6 +182,7 @@ impl<'a, T: Wire<'a>> Wire<'a> for Option<Vec<T>> {
         <Vec<T>>::bytes_min(version)
     }
 
+    #[inline]
     fn read(reader: &mut Reader<'a>, version: Version) -> Result<Self, DecodeError> {
         let element_bytes_min = T::bytes_min(version);
         debug_assert!(
@@ -184,6 +197,7 @@ impl<'a, T: Wire<'a>> Wire<'a> for Option<Vec<T>> {
         Ok(Some(elements))
     }
 
+    #[inline]
     fn write(&self, writer: &mut Writer<'_>, version: Version) -> Result<(), EncodeError> {
         write_array(self.as_deref(), writer, version)
     }

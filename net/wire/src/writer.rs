@@ -17,12 +17,14 @@ impl<'w> Writer<'w> {
     }
 
     /// Bytes in the buffer, including what it held before.
+    #[inline]
     #[must_use]
     pub const fn position(&self) -> usize {
         self.buffer.len()
     }
 
     /// Appends bytes as they are, without a length.
+    #[inline]
     pub fn raw(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
@@ -43,41 +45,49 @@ impl<'w> Writer<'w> {
 /// Numbers of fixed width, all big endian.
 impl Writer<'_> {
     /// A boolean.
+    #[inline]
     pub fn bool(&mut self, value: bool) {
         self.raw(&[u8::from(value)]);
     }
 
     /// An 8-bit integer.
+    #[inline]
     pub fn i8(&mut self, value: i8) {
         self.raw(&value.to_be_bytes());
     }
 
     /// A 16-bit integer.
+    #[inline]
     pub fn i16(&mut self, value: i16) {
         self.raw(&value.to_be_bytes());
     }
 
     /// An unsigned 16-bit integer.
+    #[inline]
     pub fn u16(&mut self, value: u16) {
         self.raw(&value.to_be_bytes());
     }
 
     /// A 32-bit integer.
+    #[inline]
     pub fn i32(&mut self, value: i32) {
         self.raw(&value.to_be_bytes());
     }
 
     /// A 64-bit integer.
+    #[inline]
     pub fn i64(&mut self, value: i64) {
         self.raw(&value.to_be_bytes());
     }
 
     /// A double.
+    #[inline]
     pub fn f64(&mut self, value: f64) {
         self.raw(&value.to_be_bytes());
     }
 
     /// A UUID.
+    #[inline]
     pub fn uuid(&mut self, value: Uuid) {
         self.raw(&value.0);
     }
@@ -86,11 +96,13 @@ impl Writer<'_> {
 /// Numbers of variable width, always in their shortest form.
 impl Writer<'_> {
     /// An unsigned varint.
+    #[inline]
     pub fn uvarint(&mut self, value: u32) {
         self.uvarlong(u64::from(value));
     }
 
     /// An unsigned varint of up to 64 bits.
+    #[inline]
     pub fn uvarlong(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.buffer.push(low_seven(value) | 0x80);
@@ -100,11 +112,13 @@ impl Writer<'_> {
     }
 
     /// A zigzag varint.
+    #[inline]
     pub fn varint(&mut self, value: i32) {
         self.uvarint((value.wrapping_shl(1) ^ (value >> 31)).cast_unsigned());
     }
 
     /// A zigzag varint of up to 64 bits.
+    #[inline]
     pub fn varlong(&mut self, value: i64) {
         self.uvarlong((value.wrapping_shl(1) ^ (value >> 63)).cast_unsigned());
     }
@@ -116,6 +130,7 @@ impl Writer<'_> {
     ///
     /// # Errors
     /// [`EncodeError::TooLong`] above 32,767 bytes.
+    #[inline]
     pub fn nullable_string(&mut self, value: Option<&str>) -> Result<(), EncodeError> {
         let Some(text) = value else {
             self.i16(-1);
@@ -131,6 +146,7 @@ impl Writer<'_> {
     ///
     /// # Errors
     /// [`EncodeError::TooLong`] above 2 GiB.
+    #[inline]
     pub fn compact_nullable_string(&mut self, value: Option<&str>) -> Result<(), EncodeError> {
         self.compact_nullable_bytes(value.map(str::as_bytes))
     }
@@ -139,6 +155,7 @@ impl Writer<'_> {
     ///
     /// # Errors
     /// [`EncodeError::TooLong`] above 2 GiB.
+    #[inline]
     pub fn nullable_bytes(&mut self, value: Option<&[u8]>) -> Result<(), EncodeError> {
         self.count(value.map(<[u8]>::len))?;
         self.raw(value.unwrap_or_default());
@@ -149,6 +166,7 @@ impl Writer<'_> {
     ///
     /// # Errors
     /// [`EncodeError::TooLong`] above 2 GiB.
+    #[inline]
     pub fn compact_nullable_bytes(&mut self, value: Option<&[u8]>) -> Result<(), EncodeError> {
         self.compact_count(value.map(<[u8]>::len))?;
         self.raw(value.unwrap_or_default());
@@ -159,6 +177,7 @@ impl Writer<'_> {
     ///
     /// # Errors
     /// [`EncodeError::TooLong`] above 2 GiB.
+    #[inline]
     pub fn count(&mut self, count: Option<usize>) -> Result<(), EncodeError> {
         self.i32(count.map_or(Ok(-1), length)?);
         Ok(())
@@ -168,6 +187,7 @@ impl Writer<'_> {
     ///
     /// # Errors
     /// [`EncodeError::TooLong`] above 2 GiB.
+    #[inline]
     pub fn compact_count(&mut self, count: Option<usize>) -> Result<(), EncodeError> {
         let plain = count.map_or(Ok(-1), length)?;
         self.uvarint(plain.wrapping_add(1).cast_unsigned());
