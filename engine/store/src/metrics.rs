@@ -3,7 +3,7 @@
 use core::cell::RefCell;
 
 /// A store's counters. All but the `_now` ones only grow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct StoreMetrics {
     /// Batches appended, without duplicates.
     pub appends: u64,

@@ -117,7 +117,12 @@ async fn scan_segment<I: Io>(
         scan = scan.with_index(index);
     }
     if let Some(file) = file {
-        feed(file, &layout::segment(folder, id.0), begin, &mut scan).await?;
+        let path = layout::segment(folder, id.0);
+        let size = file.size().await.map_err(disk(DiskOperation::Read, &path))?;
+        if size < u64::from(begin) {
+            return Err(StoreError::Corrupt { file: path, position: size, why: Corruption::FileTooShort });
+        }
+        feed(file, &path, begin, &mut scan).await?;
     }
     Ok(scan.finish())
 }

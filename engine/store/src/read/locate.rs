@@ -7,7 +7,6 @@ use std::rc::Rc;
 
 use engine_io::{BLOCK_BYTES, Io};
 use engine_log::{BatchPosition, BatchRange, BrokenChain, ReadPlan, ScanRequest, scan};
-use engine_record::BATCH_HEADER_BYTES;
 
 use super::Located;
 use super::memory::Gathered;
@@ -120,26 +119,48 @@ impl<I: Io> Partition<I> {
         }
     }
 
-    /// At least a header's bytes of the segment from `position` on, and at most `bytes`, from memory or disk.
+    /// Exactly `bytes` bytes of the segment from `position` on, from memory or disk. They must be in the log.
     pub(crate) async fn fetch(
         self: &Rc<Self>,
         segment: &Rc<SegmentFile<I>>,
         position: u32,
         bytes: usize,
     ) -> Result<Vec<u8>, ReadError> {
-        let in_memory = self.state.borrow().copy_memory(segment, position, bytes);
-        if !in_memory.is_empty() {
-            return Ok(in_memory);
+        let mut fetched = Vec::with_capacity(bytes);
+        while fetched.len() < bytes {
+            let at = position + u32::try_from(fetched.len()).expect("a segment's positions have 32 bits");
+            let missing = bytes - fetched.len();
+            let (in_memory, begins) = {
+                let state = self.state.borrow();
+                (state.copy_memory(segment, at, missing), state.memory_begins_at(segment))
+            };
+            if !in_memory.is_empty() {
+                fetched.extend(in_memory);
+                continue;
+            }
+            // What memory has may not be on disk yet.
+            let on_disk =
+                begins.filter(|begins| *begins > at).map_or(missing, |begins| (begins - at) as usize);
+            self.fetch_from_disk(segment, at, missing.min(on_disk), &mut fetched).await?;
         }
-        let block = position as usize % BLOCK_BYTES;
+        Ok(fetched)
+    }
+
+    async fn fetch_from_disk(
+        &self,
+        segment: &Rc<SegmentFile<I>>,
+        position: u32,
+        bytes: usize,
+        fetched: &mut Vec<u8>,
+    ) -> Result<(), ReadError> {
         let read = self.read_blocks(segment, position, bytes).await?;
-        let read = read.as_ref();
-        let found = read.get(block..read.len().min(block + bytes)).unwrap_or_default();
-        if found.len() < bytes.min(BATCH_HEADER_BYTES) {
+        let block = position as usize % BLOCK_BYTES;
+        let Some(found) = read.as_ref().get(block..block + bytes) else {
             let (file, position) = (segment.path().clone(), u64::from(position));
             return Err(ReadError::Corrupt { file, position, why: Corruption::FileTooShort });
-        }
-        Ok(found.to_vec())
+        };
+        fetched.extend(found);
+        Ok(())
     }
 }
 

@@ -1,0 +1,344 @@
+//! What a start makes of what the last run has left.
+
+mod support;
+
+use core::time::Duration;
+
+use engine_io::{Buffer, DirectFile, Io, OpenMode};
+use engine_record::{BATCH_HEADER_BYTES, LeaderEpoch, ShardId, assign};
+use engine_store::{AppendError, Corruption, ReadBound, ReadRequest, StoreError};
+use sim::CrashMode;
+use std::rc::Rc;
+use support::client::Client;
+use support::model::Model;
+use support::{Machine, SimLog, append, at, batch, batch_of, partition};
+
+fn read_all(machine: &Machine, log: &SimLog) -> Vec<u8> {
+    let mut client = machine.run(Client::connect(&machine.node));
+    machine.run(client.read_all(log, at(0), 60_000))
+}
+
+fn fill(machine: &Machine, log: &SimLog, model: &mut Model, seeds: core::ops::Range<u64>, bytes: usize) {
+    for seed in seeds {
+        let bytes = batch(seed, 2, bytes);
+        model.appended(&machine.append_flushed(log, &bytes), &bytes);
+    }
+}
+
+#[test]
+fn a_clean_end_is_found_clean_and_costs_no_io_until_used() {
+    let mut machine = Machine::new(60);
+    machine.log_config.segment_bytes = 60_000;
+    let (store, log) = machine.start_one();
+    let mut model = Model::default();
+    fill(&machine, &log, &mut model, 0..30, 5_000);
+    log.advance_high_watermark(at(20));
+    machine.run(store.shutdown()).unwrap();
+    machine.crash(CrashMode::LoseAllUnflushed);
+
+    let (store, report) = machine.start();
+    assert!(report.is_clean);
+    assert_eq!((report.partitions, report.unclosed), (1, 0));
+    let before = machine.sim.now();
+    let log = machine.open(&store, partition(0));
+    let took = machine.sim.now().since(before);
+    assert!(took < Duration::from_micros(10), "opening a closed partition takes no disk operation, but {took:?}");
+    assert_eq!((store.metrics().recoveries, store.metrics().descriptors_now), (0, 0));
+    assert_eq!((log.offsets().log_end, log.offsets().high_watermark), (model.end(), at(20)));
+    assert_eq!(read_all(&machine, &log), model.bytes_from(at(0)));
+    fill(&machine, &log, &mut model, 30..60, 5_000);
+    assert_eq!(read_all(&machine, &log), model.bytes_from(at(0)));
+}
+
+#[test]
+fn crash_loses_only_what_was_not_flushed() {
+    for mode in [CrashMode::LoseAllUnflushed, CrashMode::KeepRandomSectors, CrashMode::KeepAll] {
+        let machine = Machine::new(61);
+        let (_store, log) = machine.start_one();
+        let mut model = Model::default();
+        fill(&machine, &log, &mut model, 0..20, 4_000);
+        let flushed = model.end();
+        for seed in 20..30 {
+            let bytes = batch(seed, 2, 4_000);
+            model.appended(&machine.append(&log, &bytes), &bytes);
+        }
+        machine.crash(mode);
+        let (store, report) = machine.start();
+        assert!(!report.is_clean);
+        let log = machine.open(&store, partition(0));
+        assert_eq!(store.metrics().recoveries, 1);
+        let end = model.check_prefix(at(0), &read_all(&machine, &log));
+        assert!(end >= flushed, "{mode:?}: {end} of {flushed}");
+        assert_eq!(end, log.offsets().log_end);
+        assert_eq!(end, log.offsets().flushed);
+    }
+}
+
+#[test]
+fn a_crash_of_the_process_alone_loses_nothing_written() {
+    let machine = Machine::new(62);
+    let (_store, log) = machine.start_one();
+    let mut model = Model::default();
+    for seed in 0..40 {
+        let bytes = batch(seed, 2, 3_000);
+        model.appended(&machine.append(&log, &bytes), &bytes);
+    }
+    machine.run(log.written(model.end())).unwrap();
+    machine.crash(CrashMode::KeepAll);
+    let (_store, log) = machine.start_one();
+    assert_eq!(read_all(&machine, &log), model.bytes_from(at(0)));
+}
+
+#[test]
+fn producers_survive_a_crash_and_a_clean_end() {
+    let machine = Machine::new(63);
+    let (_store, log) = machine.start_one();
+    machine.append_flushed(&log, &batch_of(5, 0, 3, 100));
+    machine.append_flushed(&log, &batch_of(5, 3, 3, 100));
+    machine.pause(Duration::from_secs(3));
+    machine.append_flushed(&log, &batch_of(5, 6, 3, 100));
+    machine.crash(CrashMode::LoseAllUnflushed);
+    let (store, log) = machine.start_one();
+    for base_sequence in [0, 3, 6] {
+        assert!(machine.append(&log, &batch_of(5, base_sequence, 3, 100)).duplicate, "{base_sequence}");
+    }
+    machine.append(&log, &batch_of(5, 9, 3, 100));
+    machine.run(store.shutdown()).unwrap();
+    let (_store, log) = machine.start_one();
+    assert!(machine.append(&log, &batch_of(5, 9, 3, 100)).duplicate);
+    let gap = machine.run(append(&log, &batch_of(5, 15, 3, 100)));
+    assert!(matches!(gap, Err(AppendError::Refused(_))));
+}
+
+#[test]
+fn a_scan_begins_at_the_checkpoint() {
+    let machine = Machine::new(64);
+    let (_store, log) = machine.start_one();
+    let mut model = Model::default();
+    fill(&machine, &log, &mut model, 0..50, 8_000);
+    machine.pause(Duration::from_secs(3));
+    fill(&machine, &log, &mut model, 50..52, 8_000);
+    machine.crash(CrashMode::LoseAllUnflushed);
+    let (store, log) = machine.start_one();
+    assert_eq!(read_all(&machine, &log), model.bytes_from(at(0)));
+    let scanned = store.metrics().bytes_recovered;
+    assert!(scanned <= 20_000, "{scanned} bytes were scanned again");
+}
+
+/// Writes `bytes` into a file past the page cache, whole blocks around them kept.
+async fn patch(io: &impl Io, path: &std::path::Path, position: u64, bytes: &[u8]) {
+    let file = io.open(path, OpenMode::Existing).await.unwrap();
+    let block = position - position % 4096;
+    let skip = usize::try_from(position - block).unwrap();
+    let blocks = (skip + bytes.len()).next_multiple_of(4096);
+    let old = file.read(block, blocks).await.unwrap();
+    let mut buffer = io.buffer(blocks);
+    buffer.as_mut_slice()[..old.as_ref().len()].copy_from_slice(old.as_ref());
+    buffer.as_mut_slice()[skip..skip + bytes.len()].copy_from_slice(bytes);
+    file.write(block, Rc::new(buffer)).await.unwrap();
+    file.flush().await.unwrap();
+}
+
+#[test]
+fn a_torn_tail_is_cut_and_no_ghost_behind_it_ever_comes_back() {
+    let machine = Machine::new(65);
+    let (_store, log) = machine.start_one();
+    let mut model = Model::default();
+    fill(&machine, &log, &mut model, 0..5, 2_000);
+    machine.crash(CrashMode::LoseAllUnflushed);
+    let end = usize::try_from(log_bytes(&model)).unwrap();
+
+    // What a lost write leaves: a hole as long as a batch, and behind it a batch that would be the one after the next.
+    let lost = batch(100, 2, 2_000);
+    let mut ghost = batch(101, 2, 2_000);
+    assign(&mut ghost, at(12), LeaderEpoch(0));
+    let mut torn = lost.clone();
+    torn[BATCH_HEADER_BYTES..].fill(0);
+    let path = machine.segment(partition(0), 0);
+    let behind = [torn, ghost.clone()].concat();
+    machine.run(patch(&machine.node.io(), &path, end as u64, &behind));
+
+    let (_store, log) = machine.start_one();
+    assert_eq!(log.offsets().log_end, model.end());
+    // A batch of exactly the lost one's size: the ghost would follow it.
+    model.appended(&machine.append_flushed(&log, &lost), &lost);
+    machine.crash(CrashMode::KeepAll);
+    let (_store, log) = machine.start_one();
+    assert_eq!(log.offsets().log_end, model.end(), "the ghost is gone");
+    assert_eq!(read_all(&machine, &log), model.bytes_from(at(0)));
+    let live = machine.disk().live(&path).unwrap();
+    let found = live.windows(64).any(|window| window == &ghost[61..125]);
+    assert!(!found, "nothing of the ghost is left in the file");
+}
+
+fn log_bytes(model: &Model) -> u64 {
+    model.bytes_from(at(0)).len() as u64
+}
+
+#[test]
+fn damage_below_the_durable_point_is_reported_and_never_cut() {
+    let machine = Machine::new(66);
+    let (_store, log) = machine.start_one();
+    let mut model = Model::default();
+    fill(&machine, &log, &mut model, 0..5, 3_000);
+    machine.pause(Duration::from_secs(3));
+    fill(&machine, &log, &mut model, 5..8, 3_000);
+    machine.crash(CrashMode::LoseAllUnflushed);
+    let path = machine.segment(partition(0), 0);
+    let whole = machine.disk().live(&path).unwrap();
+    // The file ends in front of what the checkpoint calls durable.
+    let io = machine.node.io();
+    machine.run(async {
+        let file = io.open(&path, OpenMode::Existing).await.unwrap();
+        file.truncate(4096).await.unwrap();
+        file.flush().await.unwrap();
+    });
+    let (store, _) = machine.start();
+    let refused = machine.try_open(&store, partition(0)).err();
+    assert!(matches!(refused, Some(StoreError::Corrupt { .. })), "{refused:?}");
+    assert_eq!(machine.disk().live(&path).unwrap(), whole[..4096], "nothing was changed");
+    let again = machine.try_open(&store, partition(0)).err();
+    assert_eq!(again, refused, "it stays refused");
+    // Other partitions go on, and a clean end doesn't make the damage good.
+    let other = machine.open(&store, partition(1));
+    machine.append_flushed(&other, &batch(0, 1, 100));
+    machine.run(store.shutdown()).unwrap();
+    let (store, report) = machine.start();
+    assert!(!report.is_clean);
+    assert!(matches!(machine.try_open(&store, partition(0)), Err(StoreError::Corrupt { .. })));
+}
+
+#[test]
+fn a_missing_segment_is_reported() {
+    let mut machine = Machine::new(67);
+    machine.log_config.segment_bytes = 30_000;
+    let (_store, log) = machine.start_one();
+    let mut model = Model::default();
+    fill(&machine, &log, &mut model, 0..20, 5_000);
+    machine.pause(Duration::from_secs(3));
+    machine.crash(CrashMode::LoseAllUnflushed);
+    machine.run(machine.node.io().remove_file(&machine.segment(partition(0), 0))).unwrap();
+    let (store, _) = machine.start();
+    match machine.try_open(&store, partition(0)) {
+        Err(StoreError::Corrupt { why, file, .. }) => {
+            assert_eq!((why, file), (Corruption::FileMissing, machine.segment(partition(0), 0)));
+        }
+        other => panic!("{:?}", other.err()),
+    }
+}
+
+#[test]
+fn without_any_checkpoint_the_whole_log_is_scanned() {
+    let mut machine = Machine::new(68);
+    machine.log_config.segment_bytes = 30_000;
+    let (store, log) = machine.start_one();
+    let mut model = Model::default();
+    fill(&machine, &log, &mut model, 0..20, 5_000);
+    machine.run(store.shutdown()).unwrap();
+    let io = machine.node.io();
+    for slot in ["0.0", "0.1"] {
+        let removed = machine.run(io.remove_file(&machine.config.folder.join("checkpoints").join(slot)));
+        assert!(removed.is_ok() || slot == "0.1");
+    }
+    let (_store, log) = machine.start_one();
+    assert_eq!(read_all(&machine, &log), model.bytes_from(at(0)));
+    assert_eq!(log.offsets().log_end, model.end());
+}
+
+#[test]
+fn without_any_checkpoint_damage_in_front_of_later_segments_is_reported() {
+    let mut machine = Machine::new(69);
+    machine.log_config.segment_bytes = 30_000;
+    let (store, log) = machine.start_one();
+    let mut model = Model::default();
+    fill(&machine, &log, &mut model, 0..20, 5_000);
+    machine.run(store.shutdown()).unwrap();
+    let io = machine.node.io();
+    for slot in ["0.0", "0.1"] {
+        let _one_slot_may_be_unused =
+            machine.run(io.remove_file(&machine.config.folder.join("checkpoints").join(slot)));
+    }
+    machine.disk().flip_bit(machine.segment(partition(0), 0), 7_000).unwrap();
+    let (store, _) = machine.start();
+    let refused = machine.try_open(&store, partition(0)).err();
+    assert!(matches!(refused, Some(StoreError::Corrupt { why: Corruption::Batch(_), .. })), "{refused:?}");
+}
+
+#[test]
+fn a_changed_shard_count_loses_nothing() {
+    let mut machine = Machine::new(70);
+    machine.config.shards = 2;
+    let mut models = [Model::default(), Model::default()];
+    let mut run = |machine: &mut Machine,
+                   owners: [(u16, i32); 2],
+                   shards: u16,
+                   seeds: core::ops::Range<u64>,
+                   clean: bool| {
+        machine.config.shards = shards;
+        let mut stores = Vec::new();
+        let mut numbers: Vec<u16> = owners.iter().map(|(shard, _)| *shard).collect();
+        numbers.dedup();
+        for shard in numbers {
+            machine.config.shard = ShardId(shard);
+            stores.push((shard, machine.start().0));
+        }
+        for (shard, number) in owners {
+            let store = &stores.iter().find(|(owner, _)| *owner == shard).unwrap().1;
+            let log = machine.open(store, partition(number));
+            let model = &mut models[usize::try_from(number).unwrap()];
+            assert_eq!(log.offsets().log_end, model.end(), "partition {number} on shard {shard} of {shards}");
+            assert_eq!(read_all(machine, &log), model.bytes_from(at(0)));
+            fill(machine, &log, model, seeds.clone(), 3_000);
+        }
+        if clean {
+            stores.iter().for_each(|(_, store)| machine.run(store.shutdown()).unwrap());
+        }
+        machine.crash(CrashMode::LoseAllUnflushed);
+    };
+    run(&mut machine, [(0, 0), (1, 1)], 2, 0..5, true);
+    run(&mut machine, [(0, 0), (0, 1)], 1, 5..10, false);
+    run(&mut machine, [(2, 0), (3, 1)], 4, 10..15, true);
+    run(&mut machine, [(1, 0), (0, 1)], 2, 15..20, false);
+    run(&mut machine, [(0, 0), (1, 1)], 2, 20..25, true);
+}
+
+#[test]
+fn a_deleted_topic_s_partitions_are_gone_after_a_crash() {
+    let machine = Machine::new(71);
+    let (store, log) = machine.start_one();
+    machine.append_flushed(&log, &batch(0, 1, 100));
+    machine.run(store.delete_partition(partition(0))).unwrap();
+    machine.run(store.delete_topic_folder(partition(0).topic)).unwrap();
+    machine.crash(CrashMode::LoseAllUnflushed);
+    let (_store, report) = machine.start();
+    assert_eq!((report.partitions, report.is_clean), (0, true));
+    assert!(machine.disk().live(machine.segment(partition(0), 0)).is_none());
+}
+
+#[test]
+fn an_older_leader_epoch_is_refused_at_opening() {
+    let machine = Machine::new(72);
+    let (store, log) = machine.start_one();
+    log.start_leader_epoch(LeaderEpoch(3)).unwrap();
+    let bytes = batch(0, 1, 100);
+    let (parsed, _) = engine_record::RecordBatch::parse(&bytes).unwrap();
+    machine.run(log.append(parsed, engine_store::AppendOrigin::Client, LeaderEpoch(3))).unwrap();
+    machine.run(store.shutdown()).unwrap();
+    let (store, _) = machine.start();
+    let refused = machine.try_open(&store, partition(0)).err();
+    assert_eq!(refused, Some(StoreError::LeaderEpoch { known: LeaderEpoch(3), given: LeaderEpoch(0) }));
+}
+
+#[test]
+fn the_index_below_the_checkpoint_survives_in_a_clean_end() {
+    let machine = Machine::new(73);
+    let (store, log) = machine.start_one();
+    let mut model = Model::default();
+    fill(&machine, &log, &mut model, 0..40, 8_000);
+    machine.run(store.shutdown()).unwrap();
+    let (_store, log) = machine.start_one();
+    let request = ReadRequest { offset: at(60), max_bytes: 1, at_least_one: true, bound: ReadBound::LogEnd };
+    let before = machine.sim.now();
+    assert_eq!(machine.run(log.read(request)).unwrap().first_offset, at(60));
+    assert!(machine.sim.now().since(before) < Duration::from_millis(5), "the batch was found by the index");
+}

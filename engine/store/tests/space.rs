@@ -1,0 +1,127 @@
+//! Disk space, descriptors and memory: taken late, given back, and refused without harm.
+
+mod support;
+
+use core::time::Duration;
+
+use engine_store::{AppendError, ReadBound, ReadRequest};
+use support::client::Client;
+use support::model::Model;
+use support::{Machine, append, at, batch, partition};
+
+#[test]
+fn a_partition_takes_nothing_until_it_is_appended_to() {
+    let machine = Machine::new(40);
+    let (store, _) = machine.start();
+    let logs: Vec<_> = (0..50).map(|number| machine.open(&store, partition(number))).collect();
+    let (used, metrics) = (machine.disk().used_bytes(), store.metrics());
+    assert_eq!((metrics.pool_bytes_now, metrics.descriptors_now), (0, 0));
+    assert!(used < 50 * 8192, "{used} bytes for 50 empty partitions");
+    machine.append(&logs[0], &batch(0, 1, 100));
+    assert!(machine.disk().live(machine.segment(partition(0), 0)).is_some());
+    assert!(machine.disk().live(machine.segment(partition(1), 0)).is_none());
+}
+
+#[test]
+fn want_of_space_refuses_an_append_and_later_ones_work_once_there_is_some() {
+    let mut machine = Machine::new(41);
+    machine.config.tail_bytes_per_partition = 32 << 10;
+    let (store, log) = machine.start_one();
+    let mut model = Model::default();
+    let bytes = batch(0, 1, 10_000);
+    model.appended(&machine.append_flushed(&log, &bytes), &bytes);
+    machine.pause(Duration::from_secs(2));
+    machine.disk().set_capacity(machine.disk().used_bytes());
+    let refused = loop {
+        match machine.run(append(&log, &bytes)) {
+            Ok(appended) => model.appended(&appended, &bytes),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(refused, AppendError::StorageFull);
+    assert_eq!(log.offsets().log_end, model.end());
+    assert_eq!(machine.run(append(&log, &bytes)), Err(AppendError::StorageFull));
+    machine.pause(Duration::from_secs(3));
+    machine.run(log.flushed(model.end())).unwrap();
+    machine.disk().set_capacity(1 << 40);
+    for seed in 1..200 {
+        let bytes = batch(seed, 1, 10_000);
+        model.appended(&machine.append(&log, &bytes), &bytes);
+    }
+    machine.run(log.flushed(model.end())).unwrap();
+    assert!(store.metrics().storage_full_refusals >= 2);
+    let mut client = machine.run(Client::connect(&machine.node));
+    assert_eq!(machine.run(client.read_all(&log, at(0), 100_000)), model.bytes_from(at(0)));
+}
+
+#[test]
+fn a_first_append_without_space_for_anything_leaves_the_partition_usable() {
+    let machine = Machine::new(42);
+    let (_store, log) = machine.start_one();
+    machine.disk().set_capacity(machine.disk().used_bytes());
+    assert_eq!(machine.run(append(&log, &batch(0, 1, 100))), Err(AppendError::StorageFull));
+    assert_eq!(machine.run(append(&log, &batch(0, 1, 100))), Err(AppendError::StorageFull));
+    machine.disk().set_capacity(1 << 40);
+    assert_eq!(machine.append_flushed(&log, &batch(0, 1, 100)).base_offset, at(0));
+}
+
+#[test]
+fn idle_descriptors_are_closed_beyond_their_limit_and_opened_again() {
+    let mut machine = Machine::new(43);
+    machine.config.idle_descriptors_max = 4;
+    let (store, _) = machine.start();
+    let logs: Vec<_> = (0..20).map(|number| machine.open(&store, partition(number))).collect();
+    for round in 0..3 {
+        for log in &logs {
+            machine.append_flushed(log, &batch(round, 1, 300));
+        }
+        assert!(store.metrics().descriptors_now <= 5, "{:?}", store.metrics());
+    }
+    for log in &logs {
+        assert_eq!(log.offsets().flushed, at(3));
+    }
+}
+
+#[test]
+fn an_idle_partition_gives_back_memory_descriptors_and_space_and_goes_on() {
+    let machine = Machine::new(44);
+    let (store, log) = machine.start_one();
+    let mut model = Model::default();
+    for seed in 0..5 {
+        let bytes = batch(seed, 2, 3_000);
+        model.appended(&machine.append_flushed(&log, &bytes), &bytes);
+    }
+    machine.pause(Duration::from_secs(200));
+    let metrics = store.metrics();
+    assert_eq!((metrics.pool_bytes_now, metrics.descriptors_now), (0, 0));
+    let size = machine.disk().live(machine.segment(partition(0), 0)).unwrap().len();
+    assert_eq!(size, usize::try_from(log.size_bytes()).unwrap().next_multiple_of(4096));
+    for seed in 5..10 {
+        let bytes = batch(seed, 2, 3_000);
+        model.appended(&machine.append_flushed(&log, &bytes), &bytes);
+    }
+    let mut client = machine.run(Client::connect(&machine.node));
+    assert_eq!(machine.run(client.read_all(&log, at(0), 9_000)), model.bytes_from(at(0)));
+}
+
+#[test]
+fn tails_give_their_memory_to_appends_of_other_partitions() {
+    let mut machine = Machine::new(45);
+    machine.config.pool_bytes = 7 << 20;
+    machine.config.tail_bytes_per_partition = 4 << 20;
+    let (store, _) = machine.start();
+    for number in 0..12 {
+        let log = machine.open(&store, partition(number));
+        for seed in 0..4 {
+            machine.append_flushed(&log, &batch(seed, 1, 250_000));
+        }
+    }
+    assert!(store.metrics().pool_bytes_now <= 7 << 20);
+    let first = store.partition(partition(0)).unwrap();
+    let request =
+        ReadRequest { offset: at(0), max_bytes: 1 << 20, at_least_one: true, bound: ReadBound::LogEnd };
+    let before = store.metrics().bytes_read_tail;
+    let read = machine.run(first.read(request)).unwrap();
+    assert!(read.bytes > 0);
+    assert!(store.metrics().bytes_read_tail - before <= 4096, "the oldest tail went first");
+}
