@@ -76,3 +76,65 @@ impl Drop for Ticket {
         self.state.ended.notify();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+    use std::sync::mpsc;
+    use std::thread;
+
+    use engine_io::Io;
+    use futures_lite::future::poll_once;
+
+    use crate::testing::on_shard;
+
+    use super::*;
+
+    #[test]
+    fn jobs_run_off_the_shard_and_give_their_result() {
+        let (here, there) = on_shard(|_, _| async {
+            (thread::current().id(), Pool::default().run(|| thread::current().id()).await)
+        })
+        .unwrap();
+        assert_ne!(here, there);
+    }
+
+    #[test]
+    fn a_panic_in_a_job_is_a_panic_of_the_shard() {
+        let ended = on_shard(|_, _| async { Pool::default().run(|| panic!("broken on purpose")).await });
+        let panic: Box<dyn core::any::Any + Send> = ended.map(|(): ()| ()).unwrap_err();
+        assert_eq!(panic.downcast_ref::<&str>(), Some(&"broken on purpose"));
+    }
+
+    #[test]
+    fn a_panic_in_a_job_nobody_waits_for_is_a_panic_of_the_shard_too() {
+        let ended = on_shard(|_, _| async {
+            let pool = Pool::default();
+            let mut job = Box::pin(pool.run(|| panic!("broken on purpose")));
+            assert_eq!(poll_once(&mut job).await, None::<()>);
+            drop(job);
+            pool.idle().await;
+        });
+        assert_eq!(ended.unwrap_err().downcast_ref::<&str>(), Some(&"broken on purpose"));
+    }
+
+    #[test]
+    fn a_job_nobody_waits_for_still_ends_before_its_shard() {
+        let (tell, told) = mpsc::channel();
+        on_shard(move |io, _| {
+            let tell = tell.clone();
+            async move {
+                let slow = move || {
+                    let (_never, wait) = mpsc::channel::<()>();
+                    let _timed_out = wait.recv_timeout(Duration::from_millis(20));
+                    tell.send(7).unwrap();
+                };
+                let job = io.pool().run(slow);
+                assert_eq!(poll_once(Box::pin(job)).await, None);
+                io.yield_now().await;
+            }
+        })
+        .unwrap();
+        assert_eq!(told.try_recv(), Ok(7), "the shard has ended, so the job has");
+    }
+}

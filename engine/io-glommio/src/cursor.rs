@@ -64,11 +64,8 @@ mod tests {
     use super::*;
 
     fn pieces(lens: &[usize]) -> Vec<SendPiece<GlommioIo>> {
-        let mut next = 0_u8;
-        let mut bytes = |len: usize| {
-            (0..len).map(|_| core::mem::replace(&mut next, next.wrapping_add(1))).collect::<Vec<_>>()
-        };
-        lens.iter().map(|&len| SendPiece::Owned(bytes(len))).collect()
+        let mut numbers = (0..=u8::MAX).cycle();
+        lens.iter().map(|&len| SendPiece::Owned(numbers.by_ref().take(len).collect())).collect()
     }
 
     /// Takes `step` bytes at a time from what `fill` offers.

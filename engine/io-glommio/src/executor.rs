@@ -2,26 +2,23 @@
 
 use core::future::Future;
 use core::time::Duration;
-use std::os::fd::{FromRawFd, OwnedFd};
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
-use glommio::timer::Timer;
 use glommio::{LocalExecutor, LocalExecutorBuilder, Placement, PoolPlacement};
 
 use crate::GlommioIo;
+use crate::machine;
 use crate::start_error::StartError;
+use crate::turn::{self, Heartbeat};
 
 /// Entries of each ring. What does not fit waits in memory.
 const RING_DEPTH: usize = 256;
 
 /// Threads per shard for what blocks: one may sit in a slow read or discard while others open and rename.
 const POOL_THREADS: usize = 4;
-
-/// How long a task may run before others and the rings get their turn. The runtime's own 100 ms would be the tail.
-const PREEMPT: Duration = Duration::from_millis(1);
 
 /// How long a dedicated core looks for work before it sleeps: about what waking it costs.
 const SPIN: Duration = Duration::from_micros(50);
@@ -78,7 +75,7 @@ where
     T: Send + 'static,
     F: Future<Output = T> + 'static,
 {
-    check_machine(&specs)?;
+    machine::check(&specs)?;
     let mut starts = Vec::new();
     for (index, spec) in specs.into_iter().enumerate() {
         let seat = Seat::new(index, spec, io_memory_bytes, data_folder)?;
@@ -116,7 +113,7 @@ impl Seat {
             .name(&self.spec.name)
             .io_memory(self.io_memory_bytes)
             .ring_depth(RING_DEPTH)
-            .preempt_timer(PREEMPT)
+            .preempt_timer(turn::PREEMPT)
             .spin_before_park(spin)
             // Pool threads keep the process's processors: the runtime starts them before it pins the shard.
             .blocking_thread_pool_placement(PoolPlacement::Unbound(POOL_THREADS))
@@ -201,64 +198,12 @@ async fn live<T, F: Future<Output = T>>(
     index: usize,
     io: GlommioIo,
 ) -> T {
+    let heartbeat = Heartbeat::start();
     let output = make(index, io.clone()).await;
     // A pool thread that has nobody to answer to panics.
-    io.idle().await;
-    // What was dropped is closed only at the next turn of the rings.
-    Timer::new(PREEMPT).await;
+    io.pool().idle().await;
+    // What was dropped is closed, and what was cancelled is dropped, only at the next turn of the rings.
+    drop((heartbeat, io));
+    turn::look_at_rings().await;
     output
-}
-
-fn check_machine(specs: &[ShardSpec]) -> Result<(), StartError> {
-    if specs.is_empty() {
-        return Err(StartError::NoShards);
-    }
-    let allowed =
-        rustix::thread::sched_getaffinity(None).map_err(|errno| StartError::Thread(errno.into()))?;
-    let missing = specs.iter().filter_map(|spec| spec.cpu).find(|&cpu| !is_allowed(&allowed, cpu));
-    if let Some(cpu) = missing {
-        return Err(StartError::NoSuchProcessor { cpu });
-    }
-    check_ring()
-}
-
-fn is_allowed(allowed: &rustix::thread::CpuSet, cpu: usize) -> bool {
-    cpu < rustix::thread::CpuSet::MAX_CPU && allowed.is_set(cpu)
-}
-
-/// Tries to make a ring: the runtime panics, or leaves the process, where it can't.
-fn check_ring() -> Result<(), StartError> {
-    /// Came with Linux 5.11, after all operations the runtime uses.
-    const FEATURE_EXT_ARG: u32 = 1 << 8;
-    let mut parameters = [0_u32; 30];
-    make_ring(&mut parameters)?;
-    let [_, _, _, _, _, features, ..] = parameters;
-    if features & FEATURE_EXT_ARG == 0 { Err(StartError::RingTooOld) } else { Ok(()) }
-}
-
-/// Makes a ring of one entry and closes it.
-fn make_ring(parameters: &mut [u32; 30]) -> Result<(), StartError> {
-    let number = ring_setup(parameters);
-    match i32::try_from(number) {
-        Ok(number) if number >= 0 => {
-            drop(own(number));
-            Ok(())
-        }
-        Ok(_) | Err(_) => Err(StartError::of_ring(std::io::Error::last_os_error())),
-    }
-}
-
-#[expect(
-    unsafe_code,
-    reason = "the ring itself is the runtime's; only whether one can be made is asked here"
-)]
-fn ring_setup(parameters: &mut [u32; 30]) -> libc::c_long {
-    // SAFETY: the kernel reads and writes the 120 bytes of `struct io_uring_params`, which is `parameters`.
-    unsafe { libc::syscall(libc::SYS_io_uring_setup, 1_u32, parameters.as_mut_ptr()) }
-}
-
-#[expect(unsafe_code, reason = "a system call gives a descriptor as a number")]
-fn own(descriptor: i32) -> OwnedFd {
-    // SAFETY: the kernel just opened it for us and nobody else knows the number.
-    unsafe { OwnedFd::from_raw_fd(descriptor) }
 }

@@ -220,3 +220,64 @@ impl fmt::Debug for GlommioFile {
         f.debug_struct("GlommioFile").field("descriptor", &self.file.as_raw_fd()).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::ErrorKind;
+
+    use engine_io::{Io, OpenMode};
+
+    use crate::testing::on_shard;
+
+    use super::*;
+
+    #[test]
+    fn what_a_short_write_left_over_is_written() {
+        on_shard(|io, folder| async move {
+            let file = io.open(&folder.join("log"), OpenMode::New).await.unwrap();
+            let mut buffer = io.buffer(4 * BLOCK_BYTES);
+            buffer.as_mut_slice().fill(7);
+            file.write_rest(0, &buffer, BLOCK_BYTES).await.unwrap();
+            let read = file.read(0, 4 * BLOCK_BYTES).await.unwrap();
+            assert!(
+                read.as_ref()[..BLOCK_BYTES].iter().all(|&byte| byte == 0),
+                "written before, says the caller"
+            );
+            assert!(read.as_ref()[BLOCK_BYTES..].iter().all(|&byte| byte == 7));
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn a_write_that_gets_nowhere_is_an_error() {
+        assert_eq!(progress(0).unwrap_err().kind(), ErrorKind::WriteZero);
+        assert_eq!(progress(100).unwrap_err().kind(), ErrorKind::WriteZero);
+        assert_eq!(progress(BLOCK_BYTES).unwrap(), BLOCK_BYTES);
+    }
+
+    #[test]
+    fn a_read_that_stopped_short_goes_on_to_what_was_asked_or_the_end() {
+        on_shard(|io, folder| async move {
+            let whole: Vec<u8> = (0..=u8::MAX).cycle().take(3 * BLOCK_BYTES + 9).collect();
+            std::fs::write(folder.join("log"), &whole).unwrap();
+            let file = io.open(&folder.join("log"), OpenMode::Existing).await.unwrap();
+            let first = &whole[..BLOCK_BYTES];
+            let some = file.read_rest(0, 2 * BLOCK_BYTES, first).await.unwrap();
+            assert_eq!(some.as_ref(), &whole[..2 * BLOCK_BYTES]);
+            let all = file.read_rest(0, 8 * BLOCK_BYTES, first).await.unwrap();
+            assert_eq!(all.as_ref(), whole);
+        })
+        .unwrap();
+    }
+
+    /// The memory file system refuses what can never fit without taking the space that there is.
+    #[test]
+    fn no_space_is_told_as_such() {
+        let Ok(file) = tempfile::tempfile_in("/dev/shm").map(File::into) else {
+            return;
+        };
+        assert_eq!(reserve(&file, 0, 1 << 50).unwrap_err().kind(), ErrorKind::StorageFull);
+        reserve(&file, BLOCK_BYTES as u64, BLOCK_BYTES as u64).unwrap();
+    }
+}

@@ -21,7 +21,7 @@ use crate::listener::{self, GlommioListener};
 use crate::send_file::GlommioSendFile;
 use crate::stream::GlommioStream;
 use crate::task::GlommioTask;
-use crate::{clock, direct, folder, shrink};
+use crate::{clock, direct, folder, shrink, turn};
 
 /// The longest timer the runtime is given; it adds it to the time of day unchecked.
 const TIMER_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -53,9 +53,8 @@ impl GlommioIo {
         Ok(())
     }
 
-    /// Waits until no job of the pool runs any more.
-    pub(crate) async fn idle(&self) {
-        self.shard.pool.idle().await;
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.shard.pool
     }
 
     async fn blocking<R: Send + 'static>(
@@ -114,7 +113,7 @@ impl Io for GlommioIo {
     }
 
     async fn yield_now(&self) {
-        futures_lite::future::yield_now().await;
+        turn::give_way().await;
     }
 
     fn buffer(&self, bytes: usize) -> GlommioBuffer {

@@ -5,7 +5,7 @@
 //! code; every site is listed in engine/DESIGN.md, with the traps of the runtime that are worked round here.
 //!
 //! ```text
-//!   run(specs, .., make)                                                        executor
+//!   run(specs, .., make)                                                        executor, machine
 //!     thread per shard: rings, pinning, drive probe, then make(index, GlommioIo)
 //!
 //!   GlommioIo                                                                   io
@@ -14,6 +14,7 @@
 //!     folders   plain calls on the pool                                         folder
 //!     sockets   calls that never wait; the runtime only waits                   socket, stream, cursor, listener
 //!     tasks     glommio's, scheduled and never run inside spawn                 task
+//!     turns     giving way; finding what the runtime forgot to run              turn
 //!     pool      four plain threads a shard; panics come home                    blocking
 //! ```
 //!
@@ -36,6 +37,7 @@ mod file;
 mod folder;
 mod io;
 mod listener;
+mod machine;
 mod panic;
 mod send_file;
 mod shrink;
@@ -43,6 +45,9 @@ mod socket;
 mod start_error;
 mod stream;
 mod task;
+#[cfg(test)]
+mod testing;
+mod turn;
 
 pub use executor::{Running, ShardSpec, run};
 pub use file::{GlommioBuffer, GlommioBytes, GlommioFile};

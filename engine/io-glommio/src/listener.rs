@@ -12,6 +12,7 @@ use rustix::net::{self, AddressFamily, SocketAddrAny, SocketFlags, SocketType, s
 use crate::error;
 use crate::socket::{Socket, acceptable};
 use crate::stream::GlommioStream;
+use crate::turn;
 
 /// Connections the system keeps for us until they are accepted: a cluster's clients coming back all at once.
 const BACKLOG: i32 = 4096;
@@ -76,6 +77,8 @@ impl Listener for GlommioListener {
     type Stream = GlommioStream;
 
     async fn accept(&self) -> io::Result<GlommioStream> {
+        // First, so that a flood of connections does not keep others waiting, and a dropped future loses none.
+        turn::give_way().await;
         loop {
             match self.take() {
                 Ok((descriptor, peer)) => return accepted(descriptor, peer),

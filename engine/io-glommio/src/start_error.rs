@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use glommio::{BuilderErrorKind, GlommioError, ReactorErrorKind};
+use glommio::{BuilderErrorKind, GlommioError};
 use rustix::io::Errno;
 
 use crate::error;
@@ -43,7 +43,9 @@ pub enum StartError {
     )]
     RingMemory,
     /// Too few descriptors.
-    #[error("no descriptors left to start a shard: raise the limit (ulimit -n, LimitNOFILE= in systemd)")]
+    #[error(
+        "too few descriptors are left to start the shards: raise the limit (ulimit -n, LimitNOFILE= in systemd)"
+    )]
     Descriptors,
     /// The processor does not exist or is not given to this process.
     #[error(
@@ -88,9 +90,6 @@ impl StartError {
         match error {
             GlommioError::BuilderError(BuilderErrorKind::NonExistentCpus { cpu }) => {
                 Self::NoSuchProcessor { cpu }
-            }
-            GlommioError::ReactorError(ReactorErrorKind::MemLockLimit(limit_bytes, needed_bytes)) => {
-                Self::LockedMemory { limit_bytes, needed_bytes }
             }
             error => Self::of_ring(error::system(error)),
         }

@@ -7,14 +7,12 @@ use std::os::fd::AsFd;
 use std::rc::{Rc, Weak};
 
 use engine_io::{Closer, SendFile, SendPiece, Stream, StreamReader, StreamWriter};
-use futures_lite::future::yield_now;
 
+use crate::GlommioIo;
+use crate::cursor::Cursor;
 use crate::send_file::GlommioSendFile;
 use crate::socket::{Socket, WAIT_SEND_BYTES};
-use crate::{GlommioIo, cursor::Cursor};
-
-/// After how many bytes other tasks run, and what one system call moves at most.
-pub(crate) const TURN_BYTES: usize = 256 << 10;
+use crate::turn::{TURN_BYTES, Turn};
 
 /// How many slices one system call sends at most: 1 KiB of stack.
 const SLICES_MAX: usize = 64;
@@ -48,8 +46,9 @@ impl Stream for GlommioStream {
     }
 
     fn split(self) -> (GlommioStreamReader, GlommioStreamWriter) {
-        let reader = GlommioStreamReader { socket: Rc::clone(&self.socket), ready: true };
-        (reader, GlommioStreamWriter { socket: self.socket })
+        let socket = Rc::clone(&self.socket);
+        let reader = GlommioStreamReader { socket, ready: true, turn: Turn::default() };
+        (reader, GlommioStreamWriter { socket: self.socket, turn: Turn::default() })
     }
 }
 
@@ -73,23 +72,25 @@ pub struct GlommioStreamReader {
     socket: Rc<Socket>,
     /// Whether something may have come since the last receive found the socket empty.
     ready: bool,
+    turn: Turn,
 }
 
 impl GlommioStreamReader {
     async fn receive(&mut self, buffer: &mut Vec<u8>, bytes_max: usize) -> io::Result<usize> {
-        let Self { socket, ready } = self;
-        poll_fn(|context| socket.poll_receive(context, buffer, bytes_max, ready)).await
+        // Before, not after: whoever drops this future loses no bytes by it.
+        self.turn.give_way_if_over().await;
+        let Self { socket, ready, turn } = self;
+        let count = poll_fn(|context| socket.poll_receive(context, buffer, bytes_max, ready)).await?;
+        turn.count(count);
+        Ok(count)
     }
 
     async fn receive_until(&mut self, buffer: &mut Vec<u8>, target: usize) -> io::Result<()> {
-        let mut turn = 0;
         while buffer.len() < target {
             let bytes_max = (target - buffer.len()).min(TURN_BYTES);
-            match self.receive(buffer, bytes_max).await? {
-                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                count => turn += count,
+            if self.receive(buffer, bytes_max).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            yield_after_turn(&mut turn).await;
         }
         Ok(())
     }
@@ -121,6 +122,7 @@ impl StreamReader for GlommioStreamReader {
 #[derive(Debug)]
 pub struct GlommioStreamWriter {
     socket: Rc<Socket>,
+    turn: Turn,
 }
 
 impl GlommioStreamWriter {
@@ -139,7 +141,10 @@ impl GlommioStreamWriter {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.send_copy(file, position, bytes.min(WAIT_SEND_BYTES)).await
             }
-            sent => sent,
+            sent => {
+                self.turn.count(bytes);
+                sent
+            }
         }
     }
 
@@ -160,7 +165,6 @@ impl StreamWriter for GlommioStreamWriter {
 
     async fn send(&mut self, pieces: Vec<SendPiece<GlommioIo>>) -> io::Result<()> {
         let mut cursor = Cursor::new(&pieces);
-        let mut turn = 0;
         while !cursor.is_at_end() {
             let sent = poll_fn(|context| {
                 let mut slices = [IoSlice::new(&[]); SLICES_MAX];
@@ -169,30 +173,19 @@ impl StreamWriter for GlommioStreamWriter {
             });
             let sent = sent.await?;
             cursor.advance(sent);
-            turn += sent;
-            yield_after_turn(&mut turn).await;
+            self.turn.count(sent);
+            self.turn.give_way_if_over().await;
         }
         Ok(())
     }
 
     async fn send_file(&mut self, file: &GlommioSendFile, position: u64, bytes: u64) -> io::Result<()> {
         let mut sent = 0;
-        let mut turn = 0;
         while sent < bytes {
             let step = usize::try_from(bytes - sent).unwrap_or(TURN_BYTES).min(TURN_BYTES);
-            let count = self.send_file_step(file, position + sent, step).await?;
-            sent += count as u64;
-            turn += count;
-            yield_after_turn(&mut turn).await;
+            sent += self.send_file_step(file, position + sent, step).await? as u64;
+            self.turn.give_way_if_over().await;
         }
         Ok(())
-    }
-}
-
-/// A peer that keeps up would otherwise never let this task wait.
-async fn yield_after_turn(turn: &mut usize) {
-    if *turn >= TURN_BYTES {
-        *turn = 0;
-        yield_now().await;
     }
 }
