@@ -3,6 +3,7 @@
 //! The broker stores what clients compressed and decompresses only to look inside (compaction, strict checks, tools);
 //! clients do both. Whoever decompresses gives a limit: a few bytes can stand for gigabytes.
 
+use core::fmt;
 use std::io::{self, Read, Write};
 
 /// How a batch's records are compressed.
@@ -19,6 +20,19 @@ pub enum Compression {
     Lz4,
     /// Zstandard frames.
     Zstd,
+}
+
+impl fmt::Display for Compression {
+    /// The codec's name as clients and settings spell it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "none",
+            Self::Gzip => "gzip",
+            Self::Snappy => "snappy",
+            Self::Lz4 => "lz4",
+            Self::Zstd => "zstd",
+        })
+    }
 }
 
 impl Compression {

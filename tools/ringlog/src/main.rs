@@ -1,2 +1,69 @@
-//! The binary.
-fn main() {}
+//! `ringlog`: the broker and everything that goes with it, in one binary.
+//!
+//! Each command is a module: its arguments, and a function that runs it. What went wrong is told on standard error with
+//! what to do about it, and by the exit code ([`Failure`]).
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command line speaks through its standard streams"
+)]
+
+mod failure;
+mod format;
+mod log_dump;
+mod serve;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::failure::Failure;
+
+/// A log broker for low-latency Linux nodes that speaks the Apache Kafka protocol.
+#[derive(Parser)]
+#[command(name = "ringlog", version, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run a broker.
+    Serve(serve::Arguments),
+    /// Make an empty folder the data folder of a new cluster.
+    Format(format::Arguments),
+    /// Look into log files.
+    #[command(subcommand)]
+    Log(LogCommand),
+}
+
+#[derive(Subcommand)]
+enum LogCommand {
+    /// Print the batches of a segment file or of all segments in a partition's folder.
+    Dump(log_dump::Arguments),
+}
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version are no errors: clap prints those to standard output and says so by the exit code.
+            let _closed_stream = error.print();
+            return ExitCode::from(if error.use_stderr() { Failure::USAGE } else { 0 });
+        }
+    };
+    let outcome = match arguments.command {
+        Command::Serve(arguments) => serve::run(&arguments),
+        Command::Format(arguments) => format::run(&arguments),
+        Command::Log(LogCommand::Dump(arguments)) => log_dump::run(&arguments),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("ringlog: {failure}");
+            ExitCode::from(failure.code())
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! `ringlog format`: makes an empty folder the data folder of a new cluster.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use net_server::format::Unformatted;
+
+use crate::failure::Failure;
+use crate::serve::{DataFolder, node_and_folder, prepare};
+
+/// What `ringlog format` is told.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Example:\n  ringlog format --data-dir /var/lib/ringlog")]
+pub(crate) struct Arguments {
+    /// Read the folder and the node's number from this file (TOML).
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The folder; it must be empty or not be there [default: ./ringlog-data].
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// The node's number [default: 1].
+    #[arg(long, value_name = "N")]
+    node_id: Option<i32>,
+}
+
+/// Formats a folder. One that is formatted already is left as it is.
+///
+/// # Errors
+/// The folder can't be used.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let (node, path) =
+        node_and_folder(arguments.config.as_deref(), arguments.data_dir.clone(), arguments.node_id)?;
+    let folder = DataFolder::take(&path, Unformatted::Create)?;
+    let (identity, new) = prepare(&folder, node, Unformatted::Create)?;
+    let state = if new { "is now the data folder of the NEW" } else { "already belongs to" };
+    println!("{} {state} cluster {}, node {}", folder.path.display(), identity.cluster, identity.node);
+    Ok(())
+}

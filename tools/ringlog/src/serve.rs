@@ -1,0 +1,59 @@
+//! `ringlog serve`: runs a broker until it is told to stop.
+
+mod banner;
+mod folder;
+mod options;
+mod run;
+mod stats;
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::failure::Failure;
+
+pub(crate) use folder::{DataFolder, prepare};
+pub(crate) use options::node_and_folder;
+
+/// What `ringlog serve` is told.
+#[derive(Args, Clone, Debug)]
+#[command(
+    after_help = "Example:\n  ringlog serve --data-dir /var/lib/ringlog --listen 0.0.0.0:9092 --cpus 2-5"
+)]
+pub(crate) struct Arguments {
+    /// Read settings from this file (TOML). What is said here wins over it.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Keep the data in this folder [default: ./ringlog-data].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Listen for clients here; shard i listens on PORT + i, with port 0 on any free port [default: 127.0.0.1:9092].
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) listen: Option<String>,
+    /// Tell clients to come here instead of to the address they reached.
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub(crate) advertise: Option<String>,
+    /// Run one shard on each of these CPUs, such as 0,2-5; a CPU named twice runs two [default: one on each core].
+    #[arg(long, value_name = "LIST")]
+    pub(crate) cpus: Option<String>,
+    /// How clients reach partitions; `shard`: each shard is a broker of its own [default: shard].
+    #[arg(long, value_name = "ROUTING")]
+    pub(crate) routing: Option<String>,
+    /// This node's number [default: 1].
+    #[arg(long, value_name = "N")]
+    pub(crate) node_id: Option<i32>,
+    /// When ready, print one line of JSON instead of the description.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write counters to this file about five times a second, as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) stats_file: Option<PathBuf>,
+}
+
+/// Runs a broker until SIGTERM or SIGINT.
+///
+/// # Errors
+/// Why it didn't start, or ended otherwise.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    run::run(arguments)
+}

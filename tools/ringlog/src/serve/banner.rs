@@ -1,0 +1,153 @@
+//! What a broker says of itself when it is ready.
+
+use std::path::Path;
+
+use net_server::Endpoint;
+use net_server::format::Identity;
+use net_server::node::{Opened, Started};
+use serde_json::json;
+use tuning::{FlushMeasurement, FlushScope, WriteCache};
+
+use super::options::Options;
+
+/// Everything worth saying.
+pub(super) struct Banner<'a> {
+    pub(super) options: &'a Options,
+    pub(super) identity: &'a Identity,
+    pub(super) new: bool,
+    pub(super) flush: &'a FlushMeasurement,
+    pub(super) scope: &'a FlushScope,
+    pub(super) started: &'a Started,
+}
+
+impl Banner<'_> {
+    /// For people.
+    pub(super) fn print(&self) {
+        let state = if self.new { "NEW" } else { "EXISTING" };
+        println!("{state} cluster {}, node {}", self.identity.cluster, self.identity.node);
+        for (endpoint, &cpu) in self.started.endpoints.iter().zip(&self.options.cpus) {
+            println!(
+                "  broker {} at {}:{}, a shard on CPU {cpu}",
+                endpoint.broker, endpoint.host, endpoint.port
+            );
+        }
+        println!("data      {}", self.folder());
+        println!("flush     {}", self.durability());
+        println!("retention segments are kept until their topic is deleted");
+        println!("recovery  {}", self.recovery());
+        println!("clients   {}", self.authentication());
+        if let Some(first) = self.started.endpoints.first() {
+            let bootstrap = format!("{}:{}", first.host, first.port);
+            println!("produce   echo hello | ringlog produce greetings --bootstrap {bootstrap}");
+            println!("consume   ringlog consume greetings --from earliest --bootstrap {bootstrap}");
+        }
+    }
+
+    /// For programs.
+    pub(super) fn print_json(&self) {
+        let sum = |of: fn(&Opened) -> u64| self.started.shards.iter().map(of).sum::<u64>();
+        let took = self.started.shards.iter().map(|shard| shard.took).max().unwrap_or_default();
+        let endpoints: Vec<_> = self
+            .started
+            .endpoints
+            .iter()
+            .zip(&self.options.cpus)
+            .enumerate()
+            .map(|(shard, (endpoint, cpu))| endpoint_json(shard, endpoint, *cpu))
+            .collect();
+        println!(
+            "{}",
+            json!({
+                "cluster_id": self.identity.cluster.to_string(),
+                "new": self.new,
+                "node_id": self.identity.node.0,
+                "endpoints": endpoints,
+                "recovery": {
+                    "clean": self.clean(),
+                    "partitions": sum(|shard| shard.partitions as u64),
+                    "offline": sum(|shard| shard.offline as u64),
+                    "scanned_bytes": sum(|shard| shard.scanned_bytes),
+                    "ms": u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+                },
+            })
+        );
+    }
+
+    fn clean(&self) -> bool {
+        self.started.shards.iter().all(|shard| shard.is_clean)
+    }
+
+    fn folder(&self) -> String {
+        let path = &self.options.config.data_folder;
+        let place = match tuning::filesystem_of(Path::new("/"), path) {
+            Ok(filesystem) => {
+                let device = filesystem.device.as_ref().map_or_else(
+                    || "no block device".to_owned(),
+                    |device| format!("{}, {}", device.name, write_cache(device.write_cache)),
+                );
+                format!("{} on {device}", filesystem.kind)
+            }
+            Err(error) => error.to_string(),
+        };
+        let space = match tuning::space_of(path) {
+            Ok(space) => {
+                format!("{:.1} GiB free of {:.1}", gibibytes(space.free_bytes), gibibytes(space.total_bytes))
+            }
+            Err(error) => error.to_string(),
+        };
+        format!("{}, {place}, {space}", path.display())
+    }
+
+    fn durability(&self) -> String {
+        let p99 = self.flush.flush.p99().as_micros();
+        let covers = match self.scope {
+            FlushScope::Device => "one flush covers all files of a shard".to_owned(),
+            FlushScope::PerFile(reason) => format!("each file is flushed by itself ({reason})"),
+        };
+        format!(
+            "the drive's own flush takes {p99} us (p99), {covers}; \
+             acks=all is answered after a flush, acks=1 after the write"
+        )
+    }
+
+    fn recovery(&self) -> String {
+        let partitions: usize = self.started.shards.iter().map(|shard| shard.partitions).sum();
+        let offline: usize = self.started.shards.iter().map(|shard| shard.offline).sum();
+        let scanned: u64 = self.started.shards.iter().map(|shard| shard.scanned_bytes).sum();
+        let how = if self.clean() {
+            "shut down in order, nothing to recover".to_owned()
+        } else {
+            format!("not shut down in order, {:.1} MiB scanned", scanned as f64 / f64::from(1 << 20))
+        };
+        let offline = if offline > 0 { format!(", {offline} OFFLINE (see the log)") } else { String::new() };
+        format!("{partitions} partitions, {how}{offline}")
+    }
+
+    fn authentication(&self) -> String {
+        let address = self.options.config.listener.address;
+        let reach =
+            if address.is_loopback() { "from this machine only" } else { "from ANY machine that reaches it" };
+        format!("PLAINTEXT, no authentication, {reach} ({address})")
+    }
+}
+
+fn endpoint_json(shard: usize, endpoint: &Endpoint, cpu: u32) -> serde_json::Value {
+    json!({
+        "broker_id": endpoint.broker,
+        "shard": shard,
+        "cpu": cpu,
+        "address": format!("{}:{}", endpoint.host, endpoint.port),
+    })
+}
+
+fn write_cache(cache: WriteCache) -> &'static str {
+    match cache {
+        WriteCache::WriteBack => "volatile write cache",
+        WriteCache::WriteThrough => "no volatile write cache",
+        WriteCache::Unknown => "write cache unknown",
+    }
+}
+
+fn gibibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 30)
+}

@@ -1,0 +1,229 @@
+//! A broker process from its first check to its last flush.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use engine_io::{Receiver, first, mailbox};
+use engine_io_glommio::{Running, ShardSpec, StartError};
+use engine_store::FlushScope;
+use futures_lite::future::block_on;
+use net_server::format::Unformatted;
+use net_server::node::{ControlSeat, Ended, NodeError, NodeHandle, ShardSeat, assemble};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use tuning::{Needs, ProbeBounds, Severity};
+
+use super::banner::Banner;
+use super::folder::{DataFolder, prepare};
+use super::options::Options;
+use super::{Arguments, stats};
+use crate::failure::Failure;
+
+/// Memory a shard registers for direct I/O, in bytes.
+const IO_MEMORY: usize = 4 << 20;
+/// How long the drive's own flush is measured at the start, at most.
+const FLUSH_PROBE: ProbeBounds = ProbeBounds { rounds_max: 200, time_max: Duration::from_millis(300) };
+
+/// What the process waits for besides its node.
+enum Event {
+    /// A signal to stop.
+    Stop,
+    /// It is time to write the counters.
+    Tick,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    engine_io_glommio::abort_on_panic();
+    log_to_standard_error();
+    let mut options = Options::resolve(arguments)?;
+    check_machine(&options)?;
+    let unformatted = if options.configured { Unformatted::Refuse } else { Unformatted::Create };
+    let folder = DataFolder::take(&options.config.data_folder, unformatted)?;
+    options.config.data_folder.clone_from(&folder.path);
+    let (identity, new) = prepare(&folder, options.config.node, unformatted)?;
+    let flush = tuning::measure_flush(&folder.path, FLUSH_PROBE).map_err(Failure::machine)?;
+    let scope = tuning::flush_covers_other_files(Path::new("/"), &folder.path);
+    let events = watch(arguments.stats_file.is_some())?;
+    let (shards, control, mut node) = assemble(&options.config, &identity, store_scope(&scope));
+    let running = start(&options, shards, control).map_err(Failure::machine)?;
+    let started = match block_on(node.started()) {
+        Ok(started) => started,
+        Err(error) => return Err(end_early(node, running, error)),
+    };
+    let banner = Banner {
+        options: &options,
+        identity: &identity,
+        new,
+        flush: &flush,
+        scope: &scope,
+        started: &started,
+    };
+    if arguments.json {
+        banner.print_json()
+    } else {
+        banner.print()
+    }
+    let outcome = block_on(wait(&mut node, &events, arguments.stats_file.as_deref()));
+    let stopped = block_on(node.stop());
+    drop(running.join());
+    outcome?;
+    stopped.map_err(Failure::failed)
+}
+
+fn log_to_standard_error() {
+    let filter = std::env::var("RINGLOG_LOG").ok().and_then(|level| level.parse().ok());
+    let subscriber = tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_max_level(filter.unwrap_or(tracing::Level::INFO))
+        .finish();
+    // Only the first logger of a process counts, and this is it.
+    let _already_set = tracing::subscriber::set_global_default(subscriber);
+}
+
+/// Raises the limits that may be raised, and refuses a machine on which nothing would run.
+fn check_machine(options: &Options) -> Result<(), Failure> {
+    tuning::raise_open_files().map_err(Failure::machine)?;
+    tuning::raise_locked_memory().map_err(Failure::machine)?;
+    let limits = tuning::kernel_limits(Path::new("/")).map_err(Failure::machine)?;
+    let executors = u64::from(options.config.shards) + 1;
+    let needs = Needs::of_shards(executors, 3 * IO_MEMORY as u64);
+    for finding in tuning::findings(&limits, &needs) {
+        match finding.severity() {
+            Severity::Refusal => return Err(Failure::machine(finding.to_string())),
+            Severity::Warning => tracing::warn!("{finding}"),
+        }
+    }
+    Ok(())
+}
+
+fn store_scope(scope: &tuning::FlushScope) -> FlushScope {
+    match scope {
+        tuning::FlushScope::Device => FlushScope::Device,
+        tuning::FlushScope::PerFile(_) => FlushScope::PerFile,
+    }
+}
+
+/// Starts an executor for each shard and one for the control plane.
+fn start(
+    options: &Options,
+    shards: Vec<ShardSeat>,
+    control: ControlSeat,
+) -> Result<Running<Result<(), NodeError>>, StartError> {
+    let shared = |cpu| options.cpus.iter().filter(|&&other| other == cpu).count() > 1;
+    let mut specs: Vec<ShardSpec> = options
+        .cpus
+        .iter()
+        .enumerate()
+        .map(|(shard, &cpu)| ShardSpec {
+            name: format!("shard-{shard}"),
+            cpu: usize::try_from(cpu).ok(),
+            // With every usable core taken, clients and the control plane run on the shards' cores too.
+            dedicated: !shared(cpu) && options.spare_cores,
+        })
+        .collect();
+    specs.push(ShardSpec { name: "control".to_owned(), cpu: None, dedicated: false });
+    let seats: Vec<Mutex<Option<ShardSeat>>> =
+        shards.into_iter().map(|seat| Mutex::new(Some(seat))).collect();
+    let seats = Arc::new((seats, Mutex::new(Some(control))));
+    engine_io_glommio::run(specs, IO_MEMORY, &options.config.data_folder, move |index, io| {
+        let seats = Arc::clone(&seats);
+        async move {
+            match seats.0.get(index) {
+                Some(seat) => net_server::run_shard(io, take(seat)).await,
+                None => net_server::run_control(io, take(&seats.1)).await,
+            }
+        }
+    })
+}
+
+/// Takes what is handed to exactly one executor.
+fn take<T>(seat: &Mutex<Option<T>>) -> T {
+    let mut seat = seat.lock().expect("nobody panics while holding a seat");
+    seat.take().expect("each executor takes its own seat, once")
+}
+
+/// Signals, and the times at which to write counters.
+fn watch(ticks: bool) -> Result<Receiver<Event>, Failure> {
+    let (sender, events) = mailbox(4);
+    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(Failure::machine)?;
+    let stop = sender.clone();
+    spawn("signals", move || {
+        for _signal in signals.forever() {
+            // A second signal finds the first still waiting to be seen, or the process already stopping.
+            let _stopping_already = stop.try_send(Event::Stop);
+        }
+    })?;
+    if ticks {
+        spawn("stats", move || {
+            loop {
+                sleep(stats::INTERVAL);
+                // A tick that finds the last one waiting is one too many.
+                if let Err(engine_io::SendError::Closed(_)) = sender.try_send(Event::Tick) {
+                    return;
+                }
+            }
+        })?;
+    }
+    Ok(events)
+}
+
+#[expect(clippy::disallowed_methods, reason = "a thread of the process beside the shards, which only waits")]
+fn sleep(duration: Duration) {
+    std::thread::sleep(duration);
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(work).map(drop).map_err(Failure::machine)
+}
+
+/// Waits for a signal to stop, or for a part of the node to fail.
+async fn wait(
+    node: &mut NodeHandle,
+    events: &Receiver<Event>,
+    stats_file: Option<&Path>,
+) -> Result<(), Failure> {
+    loop {
+        match first(events.receive(), node.ended()).await {
+            Ok(Ok(Event::Tick)) => {
+                if let Some(path) = stats_file {
+                    stats::write(path, &node.snapshots().await).map_err(Failure::failed)?;
+                }
+            }
+            Ok(Ok(Event::Stop) | Err(_)) => {
+                tracing::info!("stopping");
+                return Ok(());
+            }
+            Err(ended) => return failed(ended),
+        }
+    }
+}
+
+/// A part has ended unasked: half a broker is none.
+fn failed(ended: Option<Ended>) -> Result<(), Failure> {
+    match ended {
+        Some(Ended { result: Err(error), .. }) => Err(Failure::failed(error)),
+        Some(Ended { result: Ok(()), .. }) | None => Err(Failure::failed("a part of the broker has ended")),
+    }
+}
+
+/// The node didn't start: ends what runs of it, and says why by the first cause.
+fn end_early(node: NodeHandle, running: Running<Result<(), NodeError>>, error: NodeError) -> Failure {
+    let stopped = block_on(node.stop());
+    drop(running.join());
+    match (error, stopped) {
+        // A part that only found another gone isn't the cause.
+        (NodeError::PeerStopped, Err(cause)) => machine_or_failed(cause),
+        (cause, _) => machine_or_failed(cause),
+    }
+}
+
+fn machine_or_failed(error: NodeError) -> Failure {
+    match error {
+        NodeError::Listen { .. } | NodeError::PortsOverflow { .. } => Failure::machine(error),
+        NodeError::Store { .. }
+        | NodeError::Metadata(_)
+        | NodeError::Registration(_)
+        | NodeError::PeerStopped => Failure::failed(error),
+    }
+}
