@@ -1,4 +1,4 @@
-//! How messages are written down: [`wire_structs!`], and what stands behind it.
+//! How messages are written down: `wire_structs!`, and what stands behind it.
 //!
 //! A file under `messages/` lists the fields of each structure in wire order, all versions in one list:
 //!
