@@ -132,19 +132,12 @@ fn fetch(setting: &mut Setting, version: i16) -> Vec<u8> {
 fn split(mut bytes: &[u8]) -> Vec<&[u8]> {
     let mut batches = Vec::new();
     while !bytes.is_empty() {
-        let (first, rest) = bytes.split_at(whole_batch_bytes(bytes));
-        RecordBatch::parse(first).unwrap_or_else(|error| panic!("a fetched batch is corrupt: {error}"));
-        batches.push(first);
+        let (batch, rest) =
+            RecordBatch::parse(bytes).unwrap_or_else(|error| panic!("a fetched batch is corrupt: {error}"));
+        batches.push(batch.bytes());
         bytes = rest;
     }
     batches
-}
-
-/// The length after the base offset counts what follows it.
-fn whole_batch_bytes(bytes: &[u8]) -> usize {
-    let length = bytes.get(8..12).expect("a batch has a length");
-    let length = u32::from_be_bytes(length.try_into().expect("four bytes"));
-    12 + usize::try_from(length).expect("32 bits fit")
 }
 
 #[test]
