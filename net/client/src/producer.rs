@@ -138,7 +138,7 @@ struct Shared<I: Io> {
     driver: RefCell<Option<I::Task>>,
 }
 
-/// See the module. Lives on one shard. Dropping it forgets what is under way; [`Producer::close`] waits for it.
+/// See the module. Lives on one shard. Dropping it gives up what is under way; [`Producer::close`] waits for it.
 pub struct Producer<I: Io> {
     shared: Rc<Shared<I>>,
 }
@@ -148,6 +148,7 @@ impl<I: Io> Drop for Producer<I> {
         self.shared.tasks.cancel();
         let driver = self.shared.driver.borrow_mut().take();
         drop(driver);
+        self.shared.abandon();
     }
 }
 
@@ -263,15 +264,12 @@ impl<I: Io> Producer<I> {
     /// Resolves once everything sent before is delivered or has failed for good. What is sent meanwhile doesn't hold it
     /// up.
     pub async fn flush(&self) {
-        let last = {
-            let mut core = self.shared.core.borrow_mut();
-            core.flush();
-            core.newest_unfinished()
-        };
+        self.shared.core.borrow_mut().flush();
         self.shared.wake.notify();
+        let last = self.shared.outcomes.borrow().last_key_value().map(|(batch, _)| *batch);
         loop {
             let progress = self.shared.progress.wait();
-            let oldest = self.shared.core.borrow().oldest_unfinished();
+            let oldest = self.shared.outcomes.borrow().first_key_value().map(|(batch, _)| *batch);
             if oldest.is_none_or(|oldest| Some(oldest) > last) {
                 return;
             }
@@ -283,10 +281,9 @@ impl<I: Io> Producer<I> {
     pub async fn close(self, timeout: Duration) {
         let io = self.shared.client.io();
         self.shared.core.borrow_mut().close();
-        if deadline(io, io.now().after(timeout), self.flush()).await.is_none() {
-            self.shared.core.borrow_mut().abandon();
-            self.shared.wake.notify();
-            self.flush().await;
+        let all_known = deadline(io, io.now().after(timeout), self.flush()).await;
+        if all_known.is_none() {
+            tracing::warn!("a producer is closed before all of its records are delivered");
         }
     }
 }
@@ -324,6 +321,23 @@ impl<I: Io> Shared<I> {
             outcome.delivery.set(Some(BatchDelivery { result, at }));
             outcome.is_known.notify();
         }
+    }
+
+    /// Tells everyone who waits that nothing more will be known.
+    fn abandon(&self) {
+        let plan = {
+            let mut core = self.core.borrow_mut();
+            core.abandon();
+            core.advance(self.client.io().now())
+        };
+        for action in plan.actions {
+            match action {
+                Action::Complete(completion) => self.complete(completion),
+                // Nothing is left to be sent, and nobody to send it.
+                Action::Connect(_) | Action::Send(_) | Action::RefreshMetadata | Action::InitProducerId => {}
+            }
+        }
+        self.progress.notify();
     }
 
     /// Tells the core something, and the driver that there is something to decide.

@@ -303,12 +303,6 @@ impl ProducerCore {
         self.unfinished.first().copied()
     }
 
-    /// The newest batch that isn't complete.
-    #[must_use]
-    pub fn newest_unfinished(&self) -> Option<BatchId> {
-        self.unfinished.last().copied()
-    }
-
     /// Lets everything accepted so far leave without waiting for company.
     pub fn flush(&mut self) {
         for place in &self.active {

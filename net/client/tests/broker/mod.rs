@@ -1,0 +1,416 @@
+//! A tiny cluster in memory, enough to try the client's shells on the simulated seam: it keeps batches as they come,
+//! recognizes repetitions, and knows who leads.
+
+use core::time::Duration;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use engine_io::{Io, ListenMode, Listener, SendPiece, Signal, Stream, StreamReader, StreamWriter, deadline};
+use engine_record::{LeaderEpoch, Offset, RecordBatch, assign};
+use net_wire::messages::api_versions::ApiVersion;
+use net_wire::messages::create_topics::CreatableTopicResult;
+use net_wire::messages::delete_topics::DeletableTopicResult;
+use net_wire::messages::describe_cluster::DescribeClusterBroker;
+use net_wire::messages::fetch::{FetchableTopicResponse, PartitionData};
+use net_wire::messages::list_offsets::{EARLIEST, ListOffsetsPartitionResponse, ListOffsetsTopicResponse};
+use net_wire::messages::metadata::{
+    MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
+};
+use net_wire::messages::produce::{PartitionProduceResponse, TopicProduceResponse};
+use net_wire::messages::*;
+use net_wire::{
+    ApiKey, ErrorCode, Message, ProduceView, Reader, RequestHeader, TopicRef, Uuid, encode_response,
+};
+use sim::{SimIo, SimNode};
+
+#[derive(Default)]
+struct Log {
+    leader: i32,
+    leader_epoch: i32,
+    /// Base offset and bytes.
+    batches: Vec<(i64, Vec<u8>)>,
+    end: i64,
+    /// (producer id, epoch, base sequence, base offset) of the last batches.
+    remembered: VecDeque<(i64, i16, i32, i64)>,
+}
+
+struct TopicLogs {
+    id: Uuid,
+    partitions: Vec<Log>,
+}
+
+#[derive(Default)]
+struct State {
+    brokers: BTreeMap<i32, SocketAddr>,
+    topics: BTreeMap<String, TopicLogs>,
+    next_topic: u8,
+    next_producer: i64,
+    /// Only version 0 of ApiVersions is spoken.
+    is_old: bool,
+    requests: u64,
+}
+
+/// See the module.
+#[derive(Clone, Default)]
+pub(crate) struct Cluster {
+    state: Rc<RefCell<State>>,
+    appended: Signal,
+}
+
+impl Cluster {
+    /// Starts a broker on a machine. It stops with it.
+    pub(crate) fn start(&self, id: i32, node: &SimNode) {
+        let address = SocketAddr::new(node.address(), 9_092);
+        self.state.borrow_mut().brokers.insert(id, address);
+        let (cluster, io) = (self.clone(), node.io());
+        let serving = io.clone();
+        // The simulator ends tasks with their machine.
+        core::mem::forget(io.spawn(async move { cluster.serve(id, serving, address).await }));
+    }
+
+    pub(crate) fn speaks_only_version_zero_of_api_versions(&self) {
+        self.state.borrow_mut().is_old = true;
+    }
+
+    pub(crate) fn create(&self, name: &str, leaders: &[i32]) {
+        let mut state = self.state.borrow_mut();
+        state.next_topic += 1;
+        let id = Uuid([state.next_topic; 16]);
+        let partitions = leaders.iter().map(|&leader| Log { leader, ..Log::default() }).collect();
+        state.topics.insert(name.to_owned(), TopicLogs { id, partitions });
+    }
+
+    pub(crate) fn move_leader(&self, name: &str, partition: usize, leader: i32) {
+        let mut state = self.state.borrow_mut();
+        let log = &mut state.topics.get_mut(name).unwrap().partitions[partition];
+        log.leader = leader;
+        log.leader_epoch += 1;
+        drop(state);
+        self.appended.notify();
+    }
+
+    /// The values in a partition, in order.
+    pub(crate) fn values(&self, name: &str, partition: usize) -> Vec<Vec<u8>> {
+        let state = self.state.borrow();
+        let batches = &state.topics[name].partitions[partition].batches;
+        let values = batches.iter().flat_map(|(_, bytes)| {
+            let (batch, _) = RecordBatch::parse(bytes).unwrap();
+            batch.records().unwrap().map(|record| record.unwrap().value.unwrap().to_vec()).collect::<Vec<_>>()
+        });
+        values.collect()
+    }
+
+    pub(crate) fn request_count(&self) -> u64 {
+        self.state.borrow().requests
+    }
+
+    async fn serve(self, id: i32, io: SimIo, address: SocketAddr) {
+        let listener = io.listen(address, ListenMode::Exclusive).await.unwrap();
+        while let Ok(stream) = listener.accept().await {
+            let (cluster, serving) = (self.clone(), io.clone());
+            core::mem::forget(io.spawn(async move { cluster.answer_all(id, serving, stream).await }));
+        }
+    }
+
+    async fn answer_all(self, id: i32, io: SimIo, stream: <SimIo as Io>::Stream) {
+        let (mut reader, mut writer) = stream.split();
+        loop {
+            let (received, size) = reader.receive_exactly(Vec::new(), 4).await;
+            if received.is_err() {
+                return;
+            }
+            let bytes = usize::try_from(i32::from_be_bytes(size.try_into().unwrap())).unwrap();
+            let (received, frame) = reader.receive_exactly(Vec::new(), bytes).await;
+            if received.is_err() {
+                return;
+            }
+            self.state.borrow_mut().requests += 1;
+            let answer = self.answer(id, &io, &frame).await;
+            if !answer.is_empty() && writer.send(vec![SendPiece::Owned(answer)]).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    async fn answer(&self, id: i32, io: &SimIo, frame: &[u8]) -> Vec<u8> {
+        let mut reader = Reader::new(frame);
+        let header = RequestHeader::decode(&mut reader).unwrap();
+        let mut out = Vec::new();
+        let (correlation_id, version) = (header.correlation_id, header.version);
+        macro_rules! respond {
+            ($response:expr) => {
+                encode_response(&mut out, correlation_id, version, &$response).unwrap()
+            };
+        }
+        match header.api {
+            ApiKey::ApiVersions if self.state.borrow().is_old && version > 0 => {
+                encode_response(&mut out, correlation_id, 0, &ApiVersionsResponse::unsupported_version())
+                    .unwrap();
+            }
+            ApiKey::ApiVersions => {
+                let api_keys = ApiKey::ALL.iter().copied().map(ApiVersion::advertised).collect();
+                respond!(ApiVersionsResponse { api_keys, ..Default::default() });
+            }
+            ApiKey::Metadata => self.metadata(&mut reader, version, |response| respond!(response)),
+            ApiKey::Produce => {
+                let request = ProduceView::decode(&mut reader, version).unwrap();
+                let state = &mut *self.state.borrow_mut();
+                let response = produce(state, id, &request);
+                self.appended.notify();
+                if request.acks != 0 {
+                    respond!(response);
+                }
+            }
+            ApiKey::Fetch => {
+                let request = FetchRequest::decode(&mut reader, version).unwrap();
+                self.wait_for_news(id, io, &request).await;
+                respond!(fetch(&self.state.borrow(), id, &request));
+            }
+            ApiKey::ListOffsets => {
+                let request = ListOffsetsRequest::decode(&mut reader, version).unwrap();
+                respond!(list_offsets(&self.state.borrow(), &request));
+            }
+            ApiKey::InitProducerId => {
+                let mut state = self.state.borrow_mut();
+                state.next_producer += 1;
+                respond!(InitProducerIdResponse { producer_id: state.next_producer, ..Default::default() });
+            }
+            ApiKey::CreateTopics => {
+                let request = CreateTopicsRequest::decode(&mut reader, version).unwrap();
+                respond!(self.create_topics(&request));
+            }
+            ApiKey::DeleteTopics => {
+                let request = DeleteTopicsRequest::decode(&mut reader, version).unwrap();
+                respond!(self.delete_topics(&request));
+            }
+            ApiKey::DescribeCluster => {
+                self.describe_cluster(|response| respond!(response));
+            }
+        }
+        out
+    }
+
+    async fn wait_for_news(&self, id: i32, io: &SimIo, request: &FetchRequest<'_>) {
+        let wait = Duration::from_millis(u64::try_from(request.max_wait_ms).unwrap());
+        let until = io.now().after(wait);
+        while !has_news(&self.state.borrow(), id, request) {
+            if deadline(io, until, self.appended.wait()).await.is_none() {
+                return;
+            }
+        }
+    }
+
+    fn describe_cluster(&self, respond: impl FnOnce(DescribeClusterResponse<'_>)) {
+        let brokers = self.state.borrow().brokers.clone();
+        let hosts: Vec<_> = brokers.values().map(|address| address.ip().to_string()).collect();
+        let brokers = brokers.iter().zip(&hosts).map(|((&broker_id, address), host)| DescribeClusterBroker {
+            broker_id,
+            host,
+            port: i32::from(address.port()),
+            ..Default::default()
+        });
+        respond(DescribeClusterResponse {
+            cluster_id: "tiny",
+            controller_id: 1,
+            brokers: brokers.collect(),
+            ..Default::default()
+        });
+    }
+
+    fn metadata(&self, reader: &mut Reader<'_>, version: i16, respond: impl FnOnce(MetadataResponse<'_>)) {
+        let request = MetadataRequest::decode(reader, version).unwrap();
+        let state = self.state.borrow();
+        let hosts: Vec<_> = state.brokers.values().map(|address| address.ip().to_string()).collect();
+        let all = || state.topics.keys().map(String::as_str).collect();
+        let named =
+            request.topics.as_ref().map(|topics| topics.iter().filter_map(|topic| topic.name).collect());
+        let names: Vec<_> = named.unwrap_or_else(all);
+        respond(MetadataResponse {
+            brokers: state
+                .brokers
+                .iter()
+                .zip(&hosts)
+                .map(|((&node_id, address), host)| MetadataResponseBroker {
+                    node_id,
+                    host,
+                    port: i32::from(address.port()),
+                    rack: None,
+                })
+                .collect(),
+            cluster_id: Some("tiny"),
+            controller_id: 1,
+            topics: names.into_iter().map(|name| describe(&state, name)).collect(),
+            ..Default::default()
+        });
+    }
+
+    fn create_topics<'a>(&self, request: &CreateTopicsRequest<'a>) -> CreateTopicsResponse<'a> {
+        let topics = request.topics.iter().map(|topic| {
+            let exists = self.state.borrow().topics.contains_key(topic.name);
+            if !exists && !request.validate_only {
+                let count = usize::try_from(topic.num_partitions.max(1)).unwrap();
+                self.create(topic.name, &vec![1; count]);
+            }
+            let error_code = if exists { ErrorCode::TOPIC_ALREADY_EXISTS } else { ErrorCode::NONE };
+            CreatableTopicResult { name: topic.name, error_code, error_message: None, ..Default::default() }
+        });
+        CreateTopicsResponse { topics: topics.collect(), ..Default::default() }
+    }
+
+    fn delete_topics<'a>(&self, request: &DeleteTopicsRequest<'a>) -> DeleteTopicsResponse<'a> {
+        let names = request.topics.iter().filter_map(|topic| topic.name);
+        let responses = names.chain(request.topic_names.iter().copied()).map(|name| {
+            let was_there = self.state.borrow_mut().topics.remove(name).is_some();
+            let error_code = if was_there { ErrorCode::NONE } else { ErrorCode::UNKNOWN_TOPIC_OR_PARTITION };
+            DeletableTopicResult { name: Some(name), error_code, ..Default::default() }
+        });
+        DeleteTopicsResponse { responses: responses.collect(), ..Default::default() }
+    }
+}
+
+fn describe<'a>(state: &State, name: &'a str) -> MetadataResponseTopic<'a> {
+    let Some(topic) = state.topics.get(name) else {
+        let error_code = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
+        return MetadataResponseTopic { name: Some(name), error_code, ..Default::default() };
+    };
+    let partitions =
+        topic.partitions.iter().zip(0..).map(|(log, partition_index)| MetadataResponsePartition {
+            partition_index,
+            leader_id: log.leader,
+            leader_epoch: log.leader_epoch,
+            ..Default::default()
+        });
+    MetadataResponseTopic {
+        name: Some(name),
+        topic_id: topic.id,
+        partitions: partitions.collect(),
+        ..Default::default()
+    }
+}
+
+fn log_of<'a>(state: &'a mut State, topic: TopicRef<'_>, partition: i32) -> Option<&'a mut Log> {
+    let found = match topic {
+        TopicRef::Name(name) => state.topics.get_mut(name),
+        TopicRef::Id(id) => state.topics.values_mut().find(|topic| topic.id == id),
+    };
+    found?.partitions.get_mut(usize::try_from(partition).ok()?)
+}
+
+fn produce<'a>(state: &mut State, id: i32, request: &ProduceView<'a>) -> ProduceResponse<'a> {
+    let mut responses = Vec::new();
+    for topic in request.topics() {
+        let mut partition_responses = Vec::new();
+        for partition in topic.partitions() {
+            let log = log_of(state, topic.topic, partition.index);
+            let (error_code, base_offset) = match log {
+                None => (ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, -1),
+                Some(log) if log.leader != id => (ErrorCode::NOT_LEADER_OR_FOLLOWER, -1),
+                Some(log) => (ErrorCode::NONE, append(log, partition.records.unwrap())),
+            };
+            let index = partition.index;
+            partition_responses.push(PartitionProduceResponse {
+                index,
+                error_code,
+                base_offset,
+                ..Default::default()
+            });
+        }
+        let (name, topic_id) = match topic.topic {
+            TopicRef::Name(name) => (name, Uuid::ZERO),
+            TopicRef::Id(id) => ("", id),
+        };
+        responses.push(TopicProduceResponse { name, topic_id, partition_responses });
+    }
+    ProduceResponse { responses, ..Default::default() }
+}
+
+fn append(log: &mut Log, records: &[u8]) -> i64 {
+    let (batch, rest) = RecordBatch::parse(records).unwrap();
+    assert!(rest.is_empty(), "one batch a partition");
+    let header = *batch.header();
+    let (producer, epoch, sequence) = (header.producer_id.0, header.producer_epoch.0, header.base_sequence);
+    let known =
+        log.remembered.iter().find(|known| (known.0, known.1, known.2) == (producer, epoch, sequence));
+    if let Some(known) = known.filter(|_| producer >= 0) {
+        return known.3;
+    }
+    let mut bytes = records.to_vec();
+    assign(&mut bytes, Offset::new(log.end).unwrap(), LeaderEpoch(log.leader_epoch));
+    log.remembered.push_back((producer, epoch, sequence, log.end));
+    log.batches.push((log.end, bytes));
+    let base = log.end;
+    log.end += i64::from(header.last_offset_delta) + 1;
+    base
+}
+
+fn partitions_of<'a>(
+    state: &'a State,
+    request: &FetchRequest<'_>,
+) -> impl Iterator<Item = (Option<&'a Log>, i64)> {
+    let asked = request.topics.iter().flat_map(move |topic| {
+        let by_name = state.topics.get(topic.topic);
+        let found = by_name.or_else(|| state.topics.values().find(|known| known.id == topic.topic_id));
+        topic.partitions.iter().map(move |partition| {
+            let index = usize::try_from(partition.partition).unwrap();
+            (found.and_then(|found| found.partitions.get(index)), partition.fetch_offset)
+        })
+    });
+    asked.collect::<Vec<_>>().into_iter()
+}
+
+fn has_news(state: &State, id: i32, request: &FetchRequest<'_>) -> bool {
+    partitions_of(state, request)
+        .any(|(log, offset)| log.is_none_or(|log| log.leader != id || offset != log.end))
+}
+
+fn fetch<'a>(state: &'a State, id: i32, request: &FetchRequest<'a>) -> FetchResponse<'a> {
+    let mut answers = partitions_of(state, request);
+    let responses = request.topics.iter().map(|topic| {
+        let partitions = topic.partitions.iter().map(|partition| {
+            let (log, offset) = answers.next().unwrap();
+            let base = PartitionData { partition_index: partition.partition, ..Default::default() };
+            match log {
+                None => PartitionData { error_code: ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, ..base },
+                Some(log) if log.leader != id => {
+                    PartitionData { error_code: ErrorCode::NOT_LEADER_OR_FOLLOWER, ..base }
+                }
+                Some(log) if offset > log.end => {
+                    PartitionData { error_code: ErrorCode::OFFSET_OUT_OF_RANGE, ..base }
+                }
+                Some(log) => {
+                    // One batch an answer: the client must put them together.
+                    let at = log.batches.partition_point(|(base, _)| *base <= offset).saturating_sub(1);
+                    let found = log.batches.get(at).filter(|_| offset < log.end);
+                    let records = Some(found.map_or(&[][..], |(_, bytes)| bytes));
+                    PartitionData { high_watermark: log.end, records, ..base }
+                }
+            }
+        });
+        FetchableTopicResponse {
+            topic: topic.topic,
+            topic_id: topic.topic_id,
+            partitions: partitions.collect(),
+        }
+    });
+    FetchResponse { responses: responses.collect(), ..Default::default() }
+}
+
+fn list_offsets<'a>(state: &State, request: &ListOffsetsRequest<'a>) -> ListOffsetsResponse<'a> {
+    let topics = request.topics.iter().map(|topic| {
+        let partitions = topic.partitions.iter().map(|partition| {
+            let index = usize::try_from(partition.partition_index).unwrap();
+            let end = state.topics[topic.name].partitions[index].end;
+            let offset = match partition.timestamp {
+                EARLIEST => 0,
+                time if time >= 0 => -1,
+                _ => end,
+            };
+            let partition_index = partition.partition_index;
+            ListOffsetsPartitionResponse { partition_index, offset, ..Default::default() }
+        });
+        ListOffsetsTopicResponse { name: topic.name, partitions: partitions.collect() }
+    });
+    ListOffsetsResponse { topics: topics.collect(), ..Default::default() }
+}

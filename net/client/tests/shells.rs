@@ -1,0 +1,274 @@
+//! The client's shells on the simulated seam, against a tiny cluster.
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+mod broker;
+
+use core::time::Duration;
+
+use broker::Cluster;
+use engine_io::Io;
+use engine_record::{Compression, Offset, PartitionIndex};
+use net_client::admin::AdminError;
+use net_client::producer_core::NotTaken;
+use net_client::{
+    Acks, Admin, BatchWriter, Client, ClientSettings, Consumer, ConsumerSettings, CreateMode, Endpoint,
+    NewTopic, Producer, ProducerRecord, ProducerSettings, SendError, Start,
+};
+use net_wire::ErrorCode;
+use sim::{Sim, SimIo, SimNode};
+
+const P0: PartitionIndex = PartitionIndex(0);
+
+/// Two brokers, 1 and 2, and a machine for the client.
+struct Setting {
+    sim: Sim,
+    cluster: Cluster,
+    nodes: [SimNode; 2],
+    io: SimIo,
+}
+
+impl Setting {
+    fn new(seed: u64) -> Self {
+        let sim = Sim::new(seed);
+        let nodes = [sim.node(), sim.node()];
+        let io = sim.node().io();
+        let cluster = Cluster::default();
+        cluster.start(1, &nodes[0]);
+        cluster.start(2, &nodes[1]);
+        Self { sim, cluster, nodes, io }
+    }
+
+    fn client(&self) -> Client<SimIo> {
+        let endpoint = Endpoint { host: self.nodes[0].address().to_string().into(), port: 9_092 };
+        Client::new(
+            self.io.clone(),
+            ClientSettings { bootstrap: vec![endpoint], ..ClientSettings::default() },
+        )
+    }
+
+    fn producer(&self, settings: ProducerSettings) -> Producer<SimIo> {
+        Producer::new(self.client(), settings).unwrap()
+    }
+
+    fn consumer(&self) -> Consumer<SimIo> {
+        Consumer::new(self.client(), ConsumerSettings::default())
+    }
+}
+
+fn numbers(count: u32) -> Vec<Vec<u8>> {
+    (0..count).map(|number| number.to_be_bytes().to_vec()).collect()
+}
+
+/// Reads so many values.
+async fn read(consumer: &Consumer<SimIo>, count: usize) -> Vec<Vec<u8>> {
+    let mut values = Vec::new();
+    while values.len() < count {
+        let records = consumer.poll(Duration::from_secs(60)).await.unwrap().expect("records come");
+        values.extend(records.records().map(|record| record.unwrap().value.unwrap().to_vec()));
+    }
+    values
+}
+
+#[test]
+fn what_is_sent_is_delivered_in_order_and_read_back() {
+    let setting = Setting::new(1);
+    setting.cluster.create("t", &[1, 2]);
+    setting.sim.block_on(async {
+        let producer = setting.producer(ProducerSettings::default());
+        let mut handles = Vec::new();
+        for value in numbers(200) {
+            let record = ProducerRecord::new("t", &value).with_partition(P0);
+            handles.push(producer.send(&record).await.unwrap());
+        }
+        for (handle, offset) in handles.into_iter().zip(0..) {
+            let delivered = handle.await.unwrap();
+            assert_eq!((delivered.partition, delivered.offset), (P0, Offset::new(offset)));
+        }
+        let consumer = setting.consumer();
+        consumer.assign("t", P0, Start::Earliest);
+        assert_eq!(read(&consumer, 200).await, numbers(200));
+        assert_eq!(consumer.position("t", P0), Ok(Offset::new(200)));
+        producer.close(Duration::from_secs(1)).await;
+        consumer.close();
+    });
+    assert_eq!(setting.cluster.values("t", 0), numbers(200));
+}
+
+#[test]
+fn broken_connections_and_moving_leaders_lose_and_repeat_nothing() {
+    for seed in 0..20 {
+        let setting = Setting::new(seed);
+        setting.cluster.create("t", &[1]);
+        setting.sim.block_on(async {
+            let mut settings = ProducerSettings::default();
+            settings.batches.linger = Duration::ZERO;
+            settings.batches.batch_bytes = 200;
+            let producer = setting.producer(settings);
+            let consumer = setting.consumer();
+            consumer.assign("t", P0, Start::Earliest);
+            let mut handles = Vec::new();
+            for (value, number) in numbers(300).into_iter().zip(0_usize..) {
+                let record = ProducerRecord::new("t", &value).with_partition(P0);
+                handles.push(producer.send(&record).await.unwrap());
+                if number % 20 == 7 {
+                    setting.sim.network().reset_connections(&setting.nodes[number / 20 % 2]);
+                }
+                if number % 50 == 30 {
+                    setting.cluster.move_leader("t", 0, if number % 100 == 30 { 2 } else { 1 });
+                }
+                if number % 3 == 0 {
+                    setting.io.sleep(Duration::from_micros(300)).await;
+                }
+            }
+            for handle in handles {
+                handle.await.unwrap();
+            }
+            assert_eq!(read(&consumer, 300).await, numbers(300), "seed {seed}");
+        });
+        assert_eq!(setting.cluster.values("t", 0), numbers(300), "seed {seed}");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let run = |seed| {
+        let setting = Setting::new(seed);
+        setting.cluster.create("t", &[1, 2, 1]);
+        setting.sim.block_on(async {
+            let producer = setting.producer(ProducerSettings::default());
+            for value in numbers(50) {
+                drop(producer.send(&ProducerRecord::new("t", &value)).await.unwrap());
+            }
+            producer.close(Duration::from_secs(5)).await;
+        });
+        setting.sim.trace_hash()
+    };
+    assert_eq!(run(5), run(5));
+}
+
+#[test]
+fn every_level_of_acks_and_a_batch_written_elsewhere_arrive() {
+    let setting = Setting::new(3);
+    setting.cluster.create("t", &[2]);
+    setting.sim.block_on(async {
+        for acks in [Acks::None, Acks::Leader, Acks::All] {
+            let settings =
+                ProducerSettings { acks, is_idempotent: acks == Acks::All, ..ProducerSettings::default() };
+            let producer = setting.producer(settings);
+            assert_eq!(producer.partition_count("t").await, Ok(1));
+            let mut writer = BatchWriter::new(producer.buffer());
+            for value in numbers(3) {
+                let fill = |room: &mut [u8]| room.copy_from_slice(&value);
+                writer.push_with(setting.io.timestamp(), None, value.len(), fill).unwrap();
+            }
+            let batch = writer.seal(Compression::None).unwrap();
+            let delivery = producer.send_batch("t", P0, batch).await.unwrap().await;
+            let offset = delivery.result.unwrap().base_offset;
+            assert_eq!(offset.is_some(), acks != Acks::None);
+            producer.close(Duration::from_secs(1)).await;
+        }
+    });
+    setting.sim.run_for(Duration::from_secs(1));
+    assert_eq!(setting.cluster.values("t", 0), [numbers(3), numbers(3), numbers(3)].concat());
+}
+
+#[test]
+fn a_poll_without_records_ends_in_time_and_a_new_record_ends_it_at_once() {
+    let setting = Setting::new(4);
+    setting.cluster.create("t", &[1]);
+    setting.sim.block_on(async {
+        let consumer = setting.consumer();
+        consumer.assign("t", P0, Start::Latest);
+        let before = setting.io.now();
+        assert!(consumer.poll(Duration::from_secs(2)).await.unwrap().is_none());
+        assert!(setting.io.now().since(before) >= Duration::from_secs(2));
+        let requests = setting.cluster.request_count();
+        assert!(requests < 20, "{requests} requests for two seconds of nothing");
+        let producer = setting.producer(ProducerSettings::default());
+        drop(producer.send(&ProducerRecord::new("t", b"new")).await.unwrap());
+        assert_eq!(read(&consumer, 1).await, [b"new".to_vec()]);
+    });
+}
+
+#[test]
+fn an_old_brokers_list_of_versions_is_understood() {
+    let setting = Setting::new(5);
+    setting.cluster.create("t", &[1]);
+    setting.cluster.speaks_only_version_zero_of_api_versions();
+    setting.sim.block_on(async {
+        let producer = setting.producer(ProducerSettings::default());
+        producer.send(&ProducerRecord::new("t", b"v")).await.unwrap().await.unwrap();
+    });
+}
+
+#[test]
+fn a_topic_that_never_comes_is_given_up_in_time() {
+    let setting = Setting::new(6);
+    setting.sim.block_on(async {
+        let settings =
+            ProducerSettings { delivery_timeout: Duration::from_secs(3), ..ProducerSettings::default() };
+        let producer = setting.producer(settings);
+        let refused = producer.send(&ProducerRecord::new("nowhere", b"v")).await.unwrap_err();
+        assert_eq!(refused, SendError::TimedOut(NotTaken::TopicUnknown));
+    });
+}
+
+#[test]
+fn a_full_memory_makes_the_sender_wait_and_loses_nothing() {
+    let setting = Setting::new(7);
+    setting.cluster.create("t", &[1]);
+    setting.sim.block_on(async {
+        let mut settings = ProducerSettings { buffer_bytes_max: 4_000, ..ProducerSettings::default() };
+        settings.batches.batch_bytes = 1_000;
+        settings.batches.linger = Duration::from_secs(3_600);
+        settings.delivery_timeout = Duration::from_secs(7_200);
+        let producer = setting.producer(settings);
+        for _ in 0..100 {
+            drop(producer.send(&ProducerRecord::new("t", &[7; 300])).await.unwrap());
+        }
+        producer.flush().await;
+    });
+    assert_eq!(setting.cluster.values("t", 0).len(), 100);
+}
+
+#[test]
+fn closing_gives_up_what_a_silent_broker_keeps() {
+    let setting = Setting::new(8);
+    setting.cluster.create("t", &[1]);
+    setting.sim.block_on(async {
+        let producer = setting.producer(ProducerSettings::default());
+        producer.send(&ProducerRecord::new("t", b"first")).await.unwrap().await.unwrap();
+        setting.nodes[0].crash(sim::CrashMode::KeepAll);
+        let handle = producer.send(&ProducerRecord::new("t", b"second")).await.unwrap();
+        producer.close(Duration::from_secs(2)).await;
+        assert!(handle.await.is_err());
+    });
+}
+
+#[test]
+fn topics_are_created_described_listed_and_deleted() {
+    let setting = Setting::new(9);
+    setting.sim.block_on(async {
+        let admin = Admin::new(setting.client());
+        let topic = NewTopic {
+            name: "made".into(),
+            partitions: Some(3),
+            replication_factor: None,
+            configs: vec![("retention.ms".into(), "1000".into())],
+        };
+        admin.create_topic(&topic, CreateMode::ValidateOnly).await.unwrap();
+        assert!(admin.list_topics().await.unwrap().is_empty());
+        admin.create_topic(&topic, CreateMode::Create).await.unwrap();
+        let again = admin.create_topic(&topic, CreateMode::Create).await.unwrap_err();
+        assert!(matches!(again, AdminError::Refused(refused) if refused.code == ErrorCode::TOPIC_ALREADY_EXISTS));
+        assert_eq!(admin.describe_topic("made").await.unwrap().partitions.len(), 3);
+        assert_eq!(admin.offset("made", PartitionIndex(2), Start::Latest).await.unwrap(), Offset::ZERO);
+        assert_eq!(admin.offset("made", PartitionIndex(2), Start::Time(5)).await.unwrap(), Offset::ZERO);
+        let cluster = admin.describe_cluster().await.unwrap();
+        assert_eq!((&*cluster.id, cluster.brokers.len()), ("tiny", 2));
+        admin.delete_topic("made").await.unwrap();
+        let gone = admin.describe_topic("made").await.unwrap_err();
+        assert!(matches!(gone, AdminError::Refused(refused) if refused.code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION));
+        assert!(admin.delete_topic("made").await.is_err());
+    });
+}
