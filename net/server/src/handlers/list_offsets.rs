@@ -19,6 +19,9 @@ use crate::partition::Partition;
 use crate::response::{CloseReason, Response};
 use crate::shard::Shard;
 
+/// From this version on the answer names the record's leader epoch.
+const EPOCH_FROM: i16 = 4;
+
 /// A record found, or an end of the log.
 #[derive(Clone, Copy)]
 struct Found {
@@ -43,7 +46,7 @@ pub(crate) async fn handle<I: Io>(
                 Some(id) => find(shard, request.version, id, partition).await,
                 None => Err(error_code::of_unknown_topic_name(topic.name)),
             };
-            partitions.push(answer(partition.partition_index, found));
+            partitions.push(answer(request.version, partition.partition_index, found));
         }
         topics.push(ListOffsetsTopicResponse { name: topic.name, partitions });
     }
@@ -109,14 +112,18 @@ fn found(
     }))
 }
 
-fn answer(partition_index: i32, found: Result<Option<Found>, ErrorCode>) -> ListOffsetsPartitionResponse {
+fn answer(
+    version: i16,
+    partition_index: i32,
+    found: Result<Option<Found>, ErrorCode>,
+) -> ListOffsetsPartitionResponse {
     match found {
         Ok(Some(found)) => ListOffsetsPartitionResponse {
             partition_index,
             error_code: ErrorCode::NONE,
             timestamp: found.timestamp.0,
             offset: found.offset.value(),
-            leader_epoch: found.epoch.0,
+            leader_epoch: if version < EPOCH_FROM { -1 } else { found.epoch.0 },
         },
         Ok(None) => {
             ListOffsetsPartitionResponse { partition_index, ..ListOffsetsPartitionResponse::default() }

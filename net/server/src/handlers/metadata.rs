@@ -22,6 +22,9 @@ use crate::shard::Shard;
 /// From this version on a null list asks for all topics and an empty one for none; before, an empty one for all.
 const NULL_MEANS_ALL_FROM: i16 = 1;
 
+/// From this version on a topic that isn't known by its id has no name.
+const NULL_NAME_FROM: i16 = 12;
+
 /// One topic of the answer.
 enum Found {
     Topic(Rc<Image>, TopicId),
@@ -62,7 +65,7 @@ pub(crate) async fn handle<I: Io>(
             .collect(),
         cluster_id: Some(&cluster_id),
         controller_id: shard.controller_id(),
-        topics: found.iter().map(|found| answer(found, topic_operations)).collect(),
+        topics: found.iter().map(|found| answer(request.version, found, topic_operations)).collect(),
         cluster_authorized_operations: operations(
             asked.include_cluster_authorized_operations,
             CLUSTER_OPERATIONS,
@@ -122,11 +125,12 @@ async fn create<I: Io>(shard: &Rc<Shard<I>>, name: &str) -> Found {
     }
 }
 
-fn answer<'f>(found: &'f Found, operations: i32) -> MetadataResponseTopic<'f> {
+fn answer(version: i16, found: &Found, operations: i32) -> MetadataResponseTopic<'_> {
+    let no_name = if version < NULL_NAME_FROM { Some("") } else { None };
     match found {
         Found::Missing { name, id, error } => MetadataResponseTopic {
             error_code: *error,
-            name: name.as_deref(),
+            name: name.as_deref().or(no_name),
             topic_id: *id,
             ..MetadataResponseTopic::default()
         },
@@ -134,6 +138,7 @@ fn answer<'f>(found: &'f Found, operations: i32) -> MetadataResponseTopic<'f> {
             Some(topic) => describe(image, topic, operations),
             None => MetadataResponseTopic {
                 error_code: ErrorCode::UNKNOWN_TOPIC_ID,
+                name: no_name,
                 topic_id: Uuid(id.0),
                 ..MetadataResponseTopic::default()
             },

@@ -1,5 +1,6 @@
 //! A broker process from its first check to its last flush.
 
+use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -75,6 +76,7 @@ fn log_to_standard_error() {
     let filter = std::env::var("RINGLOG_LOG").ok().and_then(|level| level.parse().ok());
     let subscriber = tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_max_level(filter.unwrap_or(tracing::Level::INFO))
         .finish();
     // Only the first logger of a process counts, and this is it.
