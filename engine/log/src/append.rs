@@ -34,8 +34,8 @@ pub enum AppendDecision {
     },
 }
 
-/// A place for a batch. Of all plans made since the last commit only one can be committed: plan, make room, copy, commit
-/// before the next batch of the log is planned.
+/// A place for a batch. It holds until the log's end or its leader epoch moves, so that of all plans made since the last
+/// commit only one can be committed. Whoever had to wait for room plans again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AppendPlan {
     /// Offset of the first record; to be written into the batch.
@@ -62,12 +62,14 @@ impl AppendPlan {
     /// Exclusive end of the batch's offsets: the log's end once it is committed.
     #[must_use]
     pub fn end_offset(&self) -> Offset {
+        assert!(self.last_offset >= self.base_offset, "a batch has at least one offset");
         self.last_offset.checked_add(1).expect("a plan leaves an offset for the log's end")
     }
 
     /// The byte behind the batch, in its segment.
     #[must_use]
     pub fn end_position(&self) -> u32 {
+        assert!(self.bytes > 0, "a batch has a header");
         self.position.checked_add(self.bytes).expect("a plan rolls before positions run out")
     }
 }
@@ -95,6 +97,7 @@ impl Log {
         if origin == AppendOrigin::Client
             && let Sequence::Duplicate(known) = self.check_client(batch, now)?
         {
+            assert!(known.last_offset < self.offsets.log_end, "a duplicate is of something in the log");
             return Ok(AppendDecision::Duplicate {
                 base_offset: known.base_offset,
                 last_offset: known.last_offset,
@@ -121,6 +124,7 @@ impl Log {
         if batch.leader_epoch > leader {
             return Err(AppendError::LeaderEpochAhead { batch: batch.leader_epoch, leader });
         }
+        assert!(batch.leader_epoch <= leader, "a leader has no batch of a later one");
         Ok(batch.leader_epoch)
     }
 
@@ -159,6 +163,8 @@ impl Log {
         let segment = roll.unwrap_or_else(|| active.id());
         let position = if rolls { 0 } else { active.end_position() };
         assert_eq!(position == 0, segment.0 == base_offset, "a segment begins with its base offset");
+        assert!(segment >= active.id(), "a batch goes to the active segment or a new one");
+        assert!(last_offset >= base_offset, "a batch has at least one offset");
         Ok(AppendPlan {
             base_offset,
             last_offset,
@@ -180,6 +186,12 @@ impl Log {
     pub fn commit_append(&mut self, plan: &AppendPlan, batch: &BatchHeader) {
         assert_eq!(plan.base_offset, self.offsets.log_end, "a plan is committed before the next is made");
         assert_eq!(plan.bytes, batch.batch_bytes, "a plan is committed with its batch");
+        let records = u64::from(batch.last_offset_delta) + 1;
+        assert_eq!(
+            plan.end_offset().since(plan.base_offset),
+            Some(records),
+            "a plan is committed with its batch"
+        );
         if let Some(new) = plan.roll {
             self.segments.roll(new);
         }
@@ -199,6 +211,8 @@ impl Log {
         let end = BatchPosition { offset: plan.end_offset(), position: plan.end_position() };
         self.unwritten.append(plan.segment, end);
         self.offsets.append_to(plan.end_offset());
+        assert_eq!(self.leader_epochs.latest(), Some(plan.leader_epoch), "a batch is of the latest epoch");
+        assert_eq!(self.segments.end(), end, "a batch ends the log");
         self.check();
     }
 
@@ -207,5 +221,6 @@ impl Log {
             self.producers.record(batch, plan.base_offset, timestamp, plan.planned_at);
             self.producers.shrink_to(self.config.producers_max);
         }
+        assert!(self.producers.len() <= self.config.producers_max as usize, "memory of producers is bounded");
     }
 }

@@ -66,6 +66,7 @@ impl LeaderEpochs {
         let found = self.starts.get(above.checked_sub(1)?)?;
         let end = self.starts.get(above).map_or(log_end, |next| next.start_offset);
         assert!(found.epoch <= epoch, "an end is asked for of an epoch or an older one");
+        assert!(found.start_offset <= end, "an epoch ends behind its start");
         Some((found.epoch, end))
     }
 
@@ -79,6 +80,7 @@ impl LeaderEpochs {
             return;
         }
         self.starts.truncate(self.first_at_or_above(start_offset));
+        assert!(self.latest().is_none_or(|latest| latest < epoch), "epochs rise");
         self.starts.push(EpochStart { epoch, start_offset });
     }
 
@@ -125,6 +127,7 @@ impl LeaderEpochs {
     /// Appends the list to `out`: a count u32, then epoch i32 and start offset i64 each, big-endian.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let count = u32::try_from(self.starts.len()).expect("epochs are fewer than 2^31");
+        assert!(self.rises(), "epochs and their starts rise");
         out.extend_from_slice(&count.to_be_bytes());
         for start in &self.starts {
             out.extend_from_slice(&start.epoch.0.to_be_bytes());

@@ -35,6 +35,7 @@ impl Log {
     pub fn create(config: LogConfig, log_start: Offset, leader_epoch: LeaderEpoch) -> Self {
         let mut log = Self::empty(config, log_start);
         log.leader_epochs.note(leader_epoch, log_start);
+        assert_eq!(log.leader_epochs.latest(), Some(leader_epoch), "the log is led in its latest epoch");
         log.check();
         log
     }
@@ -109,7 +110,9 @@ impl Log {
     /// As [`LeaderEpochs::end_offset_for`], with the log's end.
     #[must_use]
     pub fn end_offset_for(&self, epoch: LeaderEpoch) -> Option<(LeaderEpoch, Offset)> {
-        self.leader_epochs.end_offset_for(epoch, self.offsets.log_end)
+        let found = self.leader_epochs.end_offset_for(epoch, self.offsets.log_end);
+        assert!(found.is_none_or(|(_, end)| end <= self.offsets.log_end), "an epoch ends in the log");
+        found
     }
 
     /// The idempotent producers of the log.
@@ -128,6 +131,7 @@ impl Log {
             return Err(AppendError::FencedLeaderEpoch { known, given: epoch });
         }
         self.leader_epochs.note(epoch, self.offsets.log_end);
+        assert_eq!(self.leader_epochs.latest(), Some(epoch), "the log is led in its latest epoch");
         self.check();
         Ok(())
     }
@@ -144,6 +148,7 @@ impl Log {
         let end = self.segments.get(segment).map(Segment::end_position);
         assert!(end.is_none_or(|end| end_position <= end), "only what is appended is written");
         if let Some(written) = self.unwritten.complete(segment, end_position) {
+            assert!(written > self.offsets.written, "newly written batches are behind the written ones");
             self.offsets.write_to(written);
         }
         self.check();
@@ -155,6 +160,7 @@ impl Log {
     /// Where `up_to` isn't written.
     pub fn complete_flush(&mut self, up_to: Offset) {
         self.offsets.flush_to(up_to);
+        assert!(self.offsets.flushed >= up_to, "what is flushed counts");
         self.check();
     }
 
@@ -164,6 +170,7 @@ impl Log {
     /// Where `to` is behind the log's end.
     pub fn advance_high_watermark(&mut self, to: Offset) {
         self.offsets.advance_high_watermark(to);
+        assert!(self.offsets.high_watermark >= to, "the watermark is raised");
         self.check();
     }
 
@@ -178,6 +185,7 @@ impl Log {
         }
         self.offsets.advance_log_start(to);
         self.leader_epochs.advance_start(self.offsets.log_start);
+        assert!(self.offsets.log_start >= to, "the start is raised");
         self.check();
         Ok(())
     }
@@ -187,6 +195,7 @@ impl Log {
     pub fn plan_roll(&self, now: Timestamp) -> Option<SegmentId> {
         let active = self.segments.active();
         let due = active.is_past_age(self.config.segment_age, now);
+        assert!(!due || !active.is_empty(), "an empty segment has no age");
         due.then_some(SegmentId(self.offsets.log_end))
     }
 
@@ -197,12 +206,15 @@ impl Log {
     pub fn complete_roll(&mut self, new: SegmentId) {
         assert_eq!(new.0, self.offsets.log_end, "a segment begins at the log's end");
         self.segments.roll(new);
+        assert!(self.segments.active().is_empty(), "a new segment is empty");
         self.check();
     }
 
     /// Forgets the producers that have been idle too long at `now`; answers how many.
     pub fn expire_producers(&mut self, now: Timestamp) -> usize {
+        let before = self.producers.len();
         let expired = self.producers.expire(self.config.producer_expiry, now);
+        assert_eq!(self.producers.len() + expired, before, "who isn't expired stays");
         self.check();
         expired
     }
@@ -262,6 +274,7 @@ impl Log {
     pub fn checkpoint(&self) -> Checkpoint {
         let summary = *self.segments.active().summary();
         assert_eq!(summary.end_offset, self.offsets.log_end, "the active segment ends the log");
+        assert!(summary.is_sound(), "a segment contradicts itself nowhere");
         Checkpoint {
             summary,
             durable_position: summary.end_position,

@@ -53,6 +53,7 @@ impl SegmentIndex {
 
     pub(crate) fn from_entries(segment: SegmentId, entries: Vec<PackedEntry>) -> Self {
         assert!(entries.is_sorted_by_key(|entry| entry.position), "entries are sorted");
+        assert!(entries.len() <= u32::MAX as usize, "a segment has fewer entries than bytes");
         Self { segment, entries }
     }
 
@@ -79,6 +80,8 @@ impl SegmentIndex {
         max_timestamp_before: Timestamp,
         interval_bytes: u32,
     ) {
+        let latest = self.entries.last().map_or(NO_RECORD_TIME, |last| last.max_timestamp_before);
+        assert!(latest <= max_timestamp_before, "the latest time never falls");
         let due = self.entries.last().is_none_or(|last| begin.position - last.position >= interval_bytes);
         if due {
             self.push(begin, max_timestamp_before);
@@ -89,18 +92,24 @@ impl SegmentIndex {
         let delta = begin.offset.since(self.segment.0).expect("a batch lies above its segment's base");
         let offset_delta = u32::try_from(delta).expect("a segment rolls before its offset deltas run out");
         assert_eq!(self.entries.is_empty(), begin.position == 0, "the first batch is indexed");
+        let last = self.entries.last();
+        assert!(last.is_none_or(|last| last.offset_delta < offset_delta), "entries rise in offset");
+        assert!(last.is_none_or(|last| last.position < begin.position), "entries rise in position");
         self.entries.push(PackedEntry { offset_delta, position: begin.position, max_timestamp_before });
     }
 
     /// The last indexed batch that begins at or below `offset`.
     #[must_use]
     pub fn floor(&self, offset: Offset) -> BatchPosition {
-        self.floor_with_time(offset).0
+        let floor = self.floor_with_time(offset).0;
+        assert!(floor.offset <= offset || floor.position == 0, "a floor is below what stands on it");
+        floor
     }
 
     /// As [`SegmentIndex::floor`], with the latest time before it.
     pub(crate) fn floor_with_time(&self, offset: Offset) -> (BatchPosition, Timestamp) {
         let above = self.first_above(offset);
+        assert!(above <= self.entries.len(), "a floor is an entry");
         match self.entries.get(above.wrapping_sub(1)) {
             Some(entry) => (self.resolve(entry), entry.max_timestamp_before),
             None => (BatchPosition { offset: self.segment.0, position: 0 }, NO_RECORD_TIME),
@@ -122,6 +131,7 @@ impl SegmentIndex {
     #[must_use]
     pub fn floor_of_time(&self, timestamp: Timestamp) -> BatchPosition {
         let above = self.entries.partition_point(|entry| entry.max_timestamp_before < timestamp);
+        assert!(above <= self.entries.len(), "a floor is an entry");
         let first = BatchPosition { offset: self.segment.0, position: 0 };
         self.entries.get(above.wrapping_sub(1)).map_or(first, |entry| self.resolve(entry))
     }
@@ -135,18 +145,28 @@ impl SegmentIndex {
     pub(crate) fn truncate(&mut self, end_position: u32) {
         let keep = self.entries.partition_point(|entry| entry.position < end_position);
         self.entries.truncate(keep);
+        assert!(
+            self.entries.last().is_none_or(|last| last.position < end_position),
+            "an index lies in its segment"
+        );
         assert_eq!(self.entries.is_empty(), end_position == 0, "the first batch is indexed");
+    }
+
+    /// Whether the index can be that of the segment: it has its first batch, and lies within its bytes and times.
+    pub(crate) fn fits(&self, summary: &SegmentSummary) -> bool {
+        let (Some(first), Some(last)) = (self.entries.first(), self.entries.last()) else {
+            return self.segment == summary.segment && summary.is_empty();
+        };
+        self.segment == summary.segment
+            && (first.offset_delta, first.position) == (0, 0)
+            && last.position < summary.end_position
+            && self.resolve(last).offset < summary.end_offset
+            && last.max_timestamp_before <= summary.max_timestamp
     }
 
     /// Asserts that the index belongs to the segment.
     pub(crate) fn check(&self, summary: &SegmentSummary) {
-        assert_eq!(self.segment, summary.segment, "an index is of its segment");
-        assert_eq!(self.entries.is_empty(), summary.is_empty(), "the first batch is indexed");
-        if let (Some(first), Some(last)) = (self.entries.first(), self.entries.last()) {
-            assert_eq!((first.offset_delta, first.position), (0, 0), "the first batch is indexed");
-            assert!(last.position < summary.end_position, "an index lies within its segment");
-            assert!(last.max_timestamp_before <= summary.max_timestamp, "the latest time never falls");
-        }
+        assert!(self.fits(summary), "an index is of its segment: {summary:?}");
         if cfg!(debug_assertions) {
             assert!(self.is_sorted(), "entries rise in offset and position, and never fall in time");
         }

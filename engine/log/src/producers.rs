@@ -99,6 +99,7 @@ impl Producers {
             return Err(AppendError::InvalidProducerEpoch { producer, known, given });
         }
         if let (true, Some(duplicate)) = (given == known.epoch, known.duplicate_of(batch)) {
+            assert_eq!(duplicate.first_sequence, batch.base_sequence, "a duplicate has its sequences");
             return Ok(Sequence::Duplicate(duplicate));
         }
         let expected = if given > known.epoch { Some(0) } else { known.next_sequence() };
@@ -113,6 +114,7 @@ impl Producers {
 
     /// Whether `producer` can be remembered at `now`: it is, or there is room, or room can be made.
     pub(crate) fn has_room_for(&self, producer: ProducerId, config: &LogConfig, now: Timestamp) -> bool {
+        assert!(producer.0 >= 0, "only producers are remembered");
         let full = self.by_id.len() >= config.producers_max as usize;
         if !full || self.by_id.contains_key(&producer) {
             return true;
@@ -139,16 +141,20 @@ impl Producers {
             last_offset: last_offset.expect("an appended batch has offsets"),
             timestamp,
         };
+        assert!(appended.last_offset >= appended.base_offset, "a batch has at least one offset");
+        assert_eq!(appended.first_sequence < 0, appended.last_sequence < 0, "a batch has sequences or none");
         let producer =
             self.by_id.entry(batch.producer_id).or_insert_with(|| Producer::new(batch.producer_epoch));
         producer.record(batch.producer_epoch, appended, now);
+        assert_eq!(producer.epoch, batch.producer_epoch, "the last batch's epoch counts");
     }
 
     /// Forgets the idlest producers until at most `producers_max` are left.
     pub(crate) fn shrink_to(&mut self, producers_max: u32) {
         while self.by_id.len() > producers_max as usize {
             let idlest = self.idlest().expect("there are more than the limit");
-            self.by_id.remove(&idlest);
+            let forgotten = self.by_id.remove(&idlest);
+            assert!(forgotten.is_some(), "the idlest is one of them");
         }
         assert!(self.by_id.len() <= producers_max as usize, "memory of producers is bounded");
     }
@@ -168,13 +174,14 @@ impl Producers {
     /// Forgets the batches at or above `end`, and whoever has none left. Answers whether anything was forgotten: then
     /// what is left may lack older batches, and must be rebuilt from the log.
     pub(crate) fn truncate(&mut self, end: Offset) -> bool {
-        let mut touched = false;
+        let (mut touched, count) = (false, self.by_id.len());
         self.by_id.retain(|_, producer| {
             let before = producer.batches.len();
             producer.batches.retain(|batch| batch.last_offset < end);
             touched |= producer.batches.len() < before;
             producer.batches.len() == before || !producer.batches.is_empty()
         });
+        assert!(touched || self.by_id.len() == count, "who loses no batch stays");
         touched
     }
 
@@ -192,17 +199,21 @@ impl Producer {
     }
 
     fn duplicate_of(&self, batch: &BatchHeader) -> Option<AppendedBatch> {
+        assert!(self.batches.len() <= REMEMBERED_BATCHES, "memory of a producer is bounded");
         let sent = (batch.base_sequence, batch.last_sequence());
         self.batches.iter().find(|known| (known.first_sequence, known.last_sequence) == sent).copied()
     }
 
     /// The sequence that comes next; `None` where no batch of the epoch is remembered.
     fn next_sequence(&self) -> Option<i32> {
-        self.batches.last().map(|batch| batch.last_sequence.checked_add(1).unwrap_or(0))
+        let last = self.batches.last()?.last_sequence;
+        assert!(last >= 0, "a remembered batch has sequences");
+        Some(last.checked_add(1).unwrap_or(0))
     }
 
     fn record(&mut self, epoch: ProducerEpoch, appended: AppendedBatch, now: Timestamp) {
         self.last_append = self.last_append.max(now);
+        assert!(self.last_append >= now, "a clock set back makes nobody idle");
         if epoch != self.epoch {
             self.epoch = epoch;
             self.batches.clear();
@@ -214,6 +225,8 @@ impl Producer {
         if self.batches.len() == REMEMBERED_BATCHES {
             self.batches.remove(0);
         }
+        let last = self.batches.last().map(|last| last.last_offset);
+        assert!(last.is_none_or(|last| last < appended.base_offset), "a producer's batches rise");
         self.batches.push(appended);
         assert!(self.batches.len() <= REMEMBERED_BATCHES, "memory of a producer is bounded");
     }

@@ -60,6 +60,7 @@ impl ReadPlan {
     /// What [`scan`] is to look for.
     #[must_use]
     pub const fn scan_request(&self, at_least_one: bool) -> ScanRequest {
+        assert!(self.floor.position <= self.segment_end_position, "a floor is in its segment");
         ScanRequest {
             want: self.fetch_offset,
             upper: self.upper_offset,
@@ -93,6 +94,8 @@ impl Log {
         let floor = index.floor(fetch_offset);
         assert!(floor.offset <= fetch_offset, "a floor is below what stands on it");
         assert!(floor.position <= segment.end_position(), "a floor is in its segment");
+        assert!(fetch_offset >= segment.id().0, "a segment holds the offset");
+        assert!(upper_offset <= self.offsets.log_end, "a bound is in the log");
         Ok(ReadPlan {
             fetch_offset,
             segment: segment.id(),
@@ -107,6 +110,7 @@ impl Log {
 
     fn check_in_range(&self, offset: Offset) -> Result<(), ReadError> {
         let (log_start, log_end) = (self.offsets.log_start, self.offsets.log_end);
+        assert!(log_start <= log_end, "a log begins before it ends");
         let inside = (log_start..=log_end).contains(&offset);
         if inside { Ok(()) } else { Err(ReadError::OutOfRange { offset, log_start, log_end }) }
     }
@@ -180,6 +184,8 @@ fn candidate(
     let (by_time, by_offset) = (index.floor_of_time(timestamp), index.floor(from));
     let floor = if by_time.position > by_offset.position { by_time } else { by_offset };
     assert!(floor.position < segment.end_position(), "a floor is in its segment");
+    assert!(from < segment.end_offset(), "a segment looked through has records that count");
+    assert!(segment.summary().max_timestamp >= timestamp, "a segment looked through is late enough");
     Ok(TimestampCandidate {
         timestamp,
         from,
@@ -218,6 +224,7 @@ impl BatchRange {
     /// Size of the batches.
     #[must_use]
     pub const fn bytes(&self) -> u32 {
+        assert!(self.end.position >= self.begin.position, "a range ends behind its beginning");
         self.end.position - self.begin.position
     }
 }
@@ -254,15 +261,18 @@ pub fn scan(window: &[u8], at: BatchPosition, request: &ScanRequest) -> ScanStep
     while let Some((begin, _)) = walk.next() {
         let end = walk.at();
         assert!(end.position > begin.position, "a walk gets on");
+        assert!(end.position <= request.end_position, "a walk stays in its segment");
         if end.offset <= request.want {
             continue;
         }
+        assert!(range.is_none_or(|range| range.end == begin), "batches of an answer have no gap");
         let longer = BatchRange { begin: range.map_or(begin, |range| range.begin), end };
         let fits = longer.bytes() <= request.max_bytes || (range.is_none() && request.at_least_one);
         if end.offset > request.upper || !fits {
             return range.map_or(ScanStep::Empty, ScanStep::Found);
         }
         range = Some(longer);
+        assert!(longer.end.offset <= request.upper, "no record at or above the bound is answered");
         if end.offset == request.upper || longer.bytes() >= request.max_bytes {
             return ScanStep::Found(longer);
         }

@@ -144,21 +144,32 @@ impl ScanOutcome {
     #[must_use]
     pub fn into_following(self, durable_position: u32) -> (RecoveredSegment, Checkpoint) {
         let next = SegmentId(self.segment.summary.end_offset);
+        assert!(next >= self.segment.summary.segment, "what follows lies above");
+        assert!(self.segment.summary.is_sound(), "a scan contradicts itself nowhere");
         let start = Checkpoint::segment_start(next, durable_position, self.leader_epochs, self.producers);
         (self.segment, start)
     }
 }
 
 impl RecoveryScan {
-    /// A scan that begins at `start`. The first byte fed is that at [`Checkpoint::begin`].
+    /// A scan that begins at `start`. The first byte fed is that at [`Checkpoint::begin`]. Epochs and batches of
+    /// producers that `start` has from above that place are dropped.
     ///
     /// `now` stands for the append times of scanned batches, which the log doesn't hold: retention and expiry count
     /// from the recovery, so that nothing is deleted or forgotten too early.
+    ///
+    /// # Panics
+    /// Where the checkpoint's summary contradicts itself: the log made it, and its holder's checksum vouched for it.
     #[must_use]
-    pub fn new(start: Checkpoint, config: LogConfig, now: Timestamp) -> Self {
+    pub fn new(mut start: Checkpoint, config: LogConfig, now: Timestamp) -> Self {
+        config.check();
         let begin = start.begin();
+        // What belongs above the place comes again with its batches, if they are there.
+        start.leader_epochs.truncate(begin.offset.checked_add(1).unwrap_or(begin.offset));
+        start.producers.truncate(begin.offset);
         let summary = start.summary;
-        assert_eq!(summary.is_empty(), begin.offset == summary.segment.0, "bytes are records");
+        assert!(summary.is_sound(), "a checkpoint contradicts itself nowhere: {summary:?}");
+        assert_eq!(begin.position, summary.end_position, "a scan begins where the summary ends");
         let unscanned = !summary.is_empty();
         let index = if unscanned { SegmentIndex::of_first_batch } else { SegmentIndex::new }(summary.segment);
         Self {
@@ -174,11 +185,18 @@ impl RecoveryScan {
     }
 
     /// Uses an index that was stored for (at least) the bytes below the checkpoint, instead of one without entries
-    /// there. One of another segment is not used.
+    /// there. One that isn't of the segment is not used.
     #[must_use]
     pub fn with_index(mut self, mut index: SegmentIndex) -> Self {
-        if index.segment() == self.summary.segment && !index.entries().is_empty() {
+        assert!(
+            matches!(self.state, State::Header { filled: 0, .. }),
+            "an index is given before the first byte"
+        );
+        let has_first = index.entries().first().is_some_and(|first| first.position == 0);
+        if has_first {
             index.truncate(self.summary.end_position);
+        }
+        if index.fits(&self.summary) {
             self.index = index;
         }
         self
@@ -215,6 +233,7 @@ impl RecoveryScan {
         let (taken, rest) = chunk.split_at(missing.len().min(chunk.len()));
         missing.iter_mut().zip(taken).for_each(|(to, from)| *to = *from);
         *filled += taken.len();
+        assert_eq!(taken.len() + rest.len(), chunk.len(), "no byte is lost between chunks");
         assert!(*filled <= BATCH_HEADER_BYTES, "a header has its size");
         if *filled == BATCH_HEADER_BYTES {
             let header = *bytes;
@@ -225,6 +244,7 @@ impl RecoveryScan {
     }
 
     fn after_header(&self, bytes: &[u8; BATCH_HEADER_BYTES]) -> State {
+        assert!(self.summary.is_sound(), "a scan contradicts itself nowhere");
         if is_zero(bytes) {
             return State::Padding;
         }
@@ -255,6 +275,7 @@ impl RecoveryScan {
         let (taken, rest) = chunk.split_at((*remaining).min(chunk.len()));
         *checksum = crc32c::crc32c_append(*checksum, taken);
         *remaining -= taken.len();
+        assert!(*remaining == 0 || rest.is_empty(), "a batch takes all it needs");
         self.accept_if_whole();
         rest
     }
@@ -264,6 +285,7 @@ impl RecoveryScan {
         let State::Records { header, remaining: 0, checksum } = self.state else { return };
         if checksum == header.crc {
             self.accept(&header);
+            assert!(self.at().offset.value() > header.base_offset, "a scan gets on");
             self.state = NEXT_HEADER;
         } else {
             let wrong = CorruptBatch::Checksum { stored: header.crc, computed: checksum };
@@ -274,6 +296,7 @@ impl RecoveryScan {
     fn accept(&mut self, header: &BatchHeader) {
         let begin = self.at();
         let next = next_batch(header, begin).expect("the header was checked before its records");
+        assert_eq!(header.base_offset, begin.offset.value(), "a batch is at its offset");
         self.index.note_batch(begin, self.summary.max_timestamp, self.config.index_interval_bytes);
         self.summary.add(&AddedBatch {
             base_offset: begin.offset,
@@ -284,6 +307,7 @@ impl RecoveryScan {
         });
         assert_eq!(self.at(), next, "a scan is where its last batch ends");
         self.leader_epochs.note(header.leader_epoch, begin.offset);
+        assert_eq!(self.leader_epochs.latest(), Some(header.leader_epoch), "a batch is of the latest epoch");
         if header.has_producer() {
             self.producers.record(header, begin.offset, header.max_timestamp, self.now);
             self.producers.shrink_to(self.config.producers_max);
@@ -291,6 +315,7 @@ impl RecoveryScan {
     }
 
     fn take_padding<'a>(&mut self, chunk: &'a [u8]) -> &'a [u8] {
+        assert!(!chunk.is_empty(), "a scan gets on");
         if !is_zero(chunk) {
             self.state = State::Stopped(BrokenChain::BehindPadding);
         }
@@ -302,12 +327,14 @@ impl RecoveryScan {
     pub fn finish(self) -> ScanOutcome {
         let at = self.at();
         self.index.check(&self.summary);
+        self.leader_epochs.check(at.offset);
         let broken = match &self.state {
             State::Header { bytes, .. } if is_zero(bytes) => None,
             State::Header { .. } | State::Records { .. } => Some(BrokenChain::Cut),
             State::Padding => None,
             State::Stopped(cause) => Some(*cause),
         };
+        assert!(at.offset >= self.summary.segment.0, "a scan ends in its segment");
         let end = match broken {
             _ if at.position < self.durable_position => {
                 ScanEnd::Corrupt { at, cause: broken.unwrap_or(BrokenChain::Ended) }
@@ -366,6 +393,9 @@ pub enum RecoveredError {
         /// The segment found.
         found: SegmentId,
     },
+    /// A segment's summary contradicts itself, or its index isn't of it: scan the segment.
+    #[error("what is stored of segment {0} contradicts itself")]
+    Unsound(SegmentId),
     /// A segment before the last has no batch.
     #[error("segment {0} is empty, but not the last")]
     Empty(SegmentId),
@@ -408,6 +438,7 @@ impl Log {
     /// Makes the offsets those of a log that is wholly written and flushed.
     fn settle(&mut self, log_start: Offset, high_watermark: Offset) -> Result<(), RecoveredError> {
         let log_end = self.segments.end().offset;
+        assert!(self.unwritten.is_empty(), "what is found is written");
         let log_start = log_start.clamp(self.segments.first().id().0, log_end);
         let high_watermark = high_watermark.clamp(log_start, log_end);
         self.offsets = LogOffsets { log_start, high_watermark, flushed: log_end, written: log_end, log_end };
@@ -418,12 +449,20 @@ impl Log {
             return Err(RecoveredError::ProducersBehindEnd);
         }
         self.producers.shrink_to(self.config.producers_max);
+        assert_eq!(self.offsets.flushed, log_end, "what is found is durable");
         self.check();
         Ok(())
     }
 }
 
 fn check_chain(segments: &[RecoveredSegment]) -> Result<(), RecoveredError> {
+    let unsound = |segment: &&RecoveredSegment| {
+        let fits = segment.index.as_ref().is_none_or(|index| index.fits(&segment.summary));
+        !fits || !segment.summary.is_sound()
+    };
+    if let Some(unsound) = segments.iter().find(unsound) {
+        return Err(RecoveredError::Unsound(unsound.summary.segment));
+    }
     for (segment, next) in segments.iter().zip(segments.iter().skip(1)) {
         let (expected, found) = (SegmentId(segment.summary.end_offset), next.summary.segment);
         if segment.summary.is_empty() {

@@ -44,6 +44,8 @@ impl Log {
             log_start = log_start.max(segment.end_offset());
         }
         assert!(log_start <= self.offsets.high_watermark, "retention keeps what clients haven't seen");
+        assert!(segments.len() <= self.segments.sealed().len(), "the active segment stays");
+        assert!(remaining >= u64::from(self.segments.active().end_position()), "the active segment stays");
         DeletePlan { segments, log_start }
     }
 
@@ -51,6 +53,7 @@ impl Log {
         let deleted = segment.end_offset() <= self.offsets.log_start;
         let old =
             self.config.retention_age.is_some_and(|age| elapsed(last_touched(segment, now), now) >= age);
+        assert!(remaining >= u64::from(segment.end_position()), "a segment is part of what remains");
         let without = remaining - u64::from(segment.end_position());
         let surplus = self.config.retention_bytes.is_some_and(|keep| without >= keep);
         deleted || old || surplus
@@ -64,9 +67,13 @@ impl Log {
     pub fn complete_delete(&mut self, plan: &DeletePlan) {
         let oldest = self.segments.sealed().iter().map(Segment::id).take(plan.segments.len());
         assert!(oldest.eq(plan.segments.iter().copied()), "the oldest segments go first");
+        let (bytes, end) = (self.segments.total_bytes(), self.segments.end());
         self.segments.remove_oldest(plan.segments.len());
+        assert!(self.segments.total_bytes() <= bytes, "deletion only removes");
+        assert_eq!(self.segments.end(), end, "deletion leaves the end");
         self.offsets.advance_log_start(plan.log_start);
         self.leader_epochs.advance_start(self.offsets.log_start);
+        assert!(self.offsets.log_start >= plan.log_start, "what is deleted isn't offered");
         self.check();
     }
 }
@@ -74,6 +81,7 @@ impl Log {
 /// The segment's latest record time where it is sane, else its last append.
 fn last_touched(segment: &Segment, now: Timestamp) -> Timestamp {
     let summary = segment.summary();
+    assert!(summary.last_append.is_some(), "a sealed segment has batches");
     let sane = summary.max_timestamp >= Timestamp(0) && summary.max_timestamp <= now;
     if sane { summary.max_timestamp } else { summary.last_append.unwrap_or(now) }
 }

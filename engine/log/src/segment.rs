@@ -60,6 +60,14 @@ impl SegmentSummary {
         self.end_position == 0
     }
 
+    /// Whether it contradicts itself nowhere.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.end_offset >= self.segment.0
+            && self.is_empty() == (self.end_offset == self.segment.0)
+            && self.is_empty() == self.first_append.is_none()
+            && self.first_append.is_none() == self.last_append.is_none()
+    }
+
     /// Adds a batch at the end.
     pub(crate) fn add(&mut self, batch: &AddedBatch) {
         assert_eq!(batch.base_offset, self.end_offset, "offsets of a segment have no gap");
@@ -105,7 +113,11 @@ impl Segment {
     }
 
     pub(crate) fn recovered(summary: SegmentSummary, index: Option<SegmentIndex>) -> Self {
-        assert!(summary.end_offset >= summary.segment.0, "a segment ends behind its base");
+        assert!(summary.is_sound(), "a segment is checked before it is taken");
+        assert!(
+            index.as_ref().is_none_or(|index| index.fits(&summary)),
+            "an index is checked before it is taken"
+        );
         Self { summary, index: index.map_or(IndexState::OnDisk, IndexState::Loaded) }
     }
 
@@ -180,12 +192,14 @@ impl Segment {
     pub(crate) fn append(&mut self, batch: &AddedBatch, index_interval_bytes: u32) {
         let begin = self.end();
         let earlier = self.summary.max_timestamp;
+        assert_eq!(batch.base_offset, begin.offset, "offsets of a segment have no gap");
         self.summary.add(batch);
         match &mut self.index {
             IndexState::Loaded(index) => index.note_batch(begin, earlier, index_interval_bytes),
             IndexState::OnDisk => unreachable!("the active segment's index is in memory"),
         }
         assert!(self.end_position() > begin.position, "an append moves the end");
+        assert_eq!(self.end_offset(), batch.end_offset, "an append moves the end to the batch's");
     }
 
     /// Cuts the segment to `end`, a batch boundary, below which `max_timestamp` is the latest time.
@@ -195,6 +209,7 @@ impl Segment {
         assert_eq!(end.position == 0, end.offset == self.id().0, "the base offset is at position 0");
         self.summary.end_offset = end.offset;
         self.summary.end_position = end.position;
+        assert!(max_timestamp <= self.summary.max_timestamp, "a truncation makes nothing later");
         self.summary.max_timestamp = max_timestamp;
         if self.is_empty() {
             self.summary = SegmentSummary::empty(self.id());
@@ -213,7 +228,7 @@ impl Segment {
         let same = covers.segment == self.id()
             && covers.end_position == self.end_position()
             && covers.end_offset == self.end_offset()
-            && index.segment() == self.id();
+            && index.fits(self.summary());
         if !same {
             return Err(InstallError::Mismatch {
                 segment: self.id(),
@@ -222,10 +237,12 @@ impl Segment {
             });
         }
         self.index = IndexState::Loaded(index);
+        assert!(self.index().is_some(), "an installed index is in memory");
         Ok(())
     }
 
     pub(crate) fn evict_index(&mut self) {
+        assert!(!self.is_empty(), "a sealed segment has batches, so that its index can be had again");
         self.index = IndexState::OnDisk;
     }
 
@@ -237,13 +254,7 @@ impl Segment {
 
     pub(crate) fn check(&self) {
         let summary = &self.summary;
-        assert!(summary.end_offset >= summary.segment.0, "offsets rise: {summary:?}");
-        assert_eq!(
-            summary.is_empty(),
-            summary.end_offset == summary.segment.0,
-            "bytes are records: {summary:?}"
-        );
-        assert_eq!(summary.is_empty(), summary.first_append.is_none(), "an append has a time: {summary:?}");
+        assert!(summary.is_sound(), "a segment contradicts itself nowhere: {summary:?}");
         if let Some(index) = self.index() {
             index.check(summary);
         }
@@ -252,6 +263,7 @@ impl Segment {
 
 /// How long after `earlier` is `now`; nothing where it lies before.
 pub(crate) fn elapsed(earlier: Timestamp, now: Timestamp) -> Duration {
+    // In 128 bits: times are what clients and clocks say, and may be anything.
     let milliseconds = i128::from(now.0) - i128::from(earlier.0);
     Duration::from_millis(u64::try_from(milliseconds.max(0)).unwrap_or(u64::MAX))
 }

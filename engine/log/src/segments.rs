@@ -17,7 +17,9 @@ impl Segments {
         Self { sealed: Vec::new(), active: Segment::empty(SegmentId(base_offset)) }
     }
 
-    pub(crate) const fn recovered(sealed: Vec<Segment>, active: Segment) -> Self {
+    pub(crate) fn recovered(sealed: Vec<Segment>, active: Segment) -> Self {
+        assert!(active.index().is_some(), "the active segment's index is in memory");
+        assert!(sealed.last().is_none_or(|last| last.end_offset() == active.id().0), "segments have no gap");
         Self { sealed, active }
     }
 
@@ -55,6 +57,7 @@ impl Segments {
 
     /// The sealed segment of that name.
     pub(crate) fn sealed_mut(&mut self, id: SegmentId) -> Option<&mut Segment> {
+        assert!(self.sealed.last().is_none_or(|last| last.id() < self.active.id()), "segments rise");
         let found = self.sealed.binary_search_by_key(&id, Segment::id).ok()?;
         self.sealed.get_mut(found)
     }
@@ -64,6 +67,7 @@ impl Segments {
         assert!(!self.active.is_empty(), "a sealed segment has batches");
         assert_eq!(new.0, self.active.end_offset(), "segments have no gap");
         let sealed = core::mem::replace(&mut self.active, Segment::empty(new));
+        assert!(sealed.id() < new, "segments rise");
         self.sealed.push(sealed);
     }
 
@@ -77,12 +81,15 @@ impl Segments {
         self.sealed.truncate(keep);
         self.active = self.sealed.pop().expect("the segment to keep is in the log");
         assert_eq!(self.active.id(), last, "the segment to keep is in the log");
+        assert!(self.sealed.last().is_none_or(|sealed| sealed.id() < last), "segments rise");
     }
 
     /// Removes the `count` oldest segments; the active one stays.
     pub(crate) fn remove_oldest(&mut self, count: usize) {
         assert!(count <= self.sealed.len(), "the active segment stays");
+        let end = self.end();
         self.sealed.drain(..count);
+        assert_eq!(self.end(), end, "the end stays");
     }
 
     pub(crate) fn first(&self) -> &Segment {

@@ -66,11 +66,14 @@ pub fn encode_sidecar(summary: &SegmentSummary, index: &SegmentIndex) -> Vec<u8>
     let entries: Vec<u8> = index.entries().iter().flat_map(entry_bytes).collect();
     let covered = covered_header(summary, index.entries().len(), crc32c::crc32c(&entries));
     let checksum = crc32c::crc32c(&covered).to_be_bytes();
+    assert!(!entries.is_empty(), "the first batch is indexed");
+    assert_eq!(entries.len() % INDEX_ENTRY_BYTES, 0, "entries have their size");
     let parts: [&[u8]; 5] = [&MAGIC, &VERSION.to_be_bytes(), &checksum, &covered, &entries];
     parts.concat()
 }
 
 fn covered_header(summary: &SegmentSummary, entry_count: usize, entries_checksum: u32) -> Vec<u8> {
+    assert!(summary.is_sound(), "a segment contradicts itself nowhere");
     let count = u32::try_from(entry_count).expect("a segment has fewer entries than bytes");
     let longs = [
         summary.segment.0.value(),
@@ -168,17 +171,13 @@ fn decode_entry(bytes: &[u8; INDEX_ENTRY_BYTES]) -> Result<PackedEntry, SidecarE
 
 /// The index, where the entries are such as the log writes.
 fn sound_index(summary: &SegmentSummary, entries: Vec<PackedEntry>) -> Option<SegmentIndex> {
-    let (first, last) = (*entries.first()?, *entries.last()?);
     let end_delta = summary.end_offset.since(summary.segment.0)?;
-    let within = (first.offset_delta, first.position) == (0, 0)
-        && last.position < summary.end_position
-        && u64::from(last.offset_delta) < end_delta
-        && last.max_timestamp_before <= summary.max_timestamp;
-    if !within || !entries.is_sorted_by_key(|entry| entry.position) {
+    let within = |entry: &PackedEntry| u64::from(entry.offset_delta) < end_delta;
+    if !entries.iter().all(within) || !entries.is_sorted_by_key(|entry| entry.position) {
         return None;
     }
     let index = SegmentIndex::from_entries(summary.segment, entries);
-    index.is_sorted().then_some(index)
+    (index.fits(summary) && index.is_sorted()).then_some(index)
 }
 
 #[cfg(test)]

@@ -37,7 +37,9 @@ pub struct TruncatePlan {
 impl TruncatePlan {
     /// Begins the search for the batch boundary.
     #[must_use]
-    pub const fn search(&self) -> BoundarySearch {
+    pub fn search(&self) -> BoundarySearch {
+        assert!(self.floor.offset <= self.to, "a search begins at or below its aim");
+        assert!(self.floor.position < self.segment_end_position, "a search begins in its segment");
         BoundarySearch {
             at: self.floor,
             max_timestamp: self.floor_max_timestamp,
@@ -105,6 +107,7 @@ impl BoundarySearch {
             }
         }
         assert!(self.at.offset < self.to, "a search ends at its aim");
+        assert!(self.at.position <= self.end_position, "a search ends in its segment");
         match walk.stop().expect("a walk that ended says why") {
             WalkStop::End => BoundaryStep::Found(self.boundary()),
             WalkStop::NeedMore => BoundaryStep::NeedMore,
@@ -112,7 +115,8 @@ impl BoundarySearch {
         }
     }
 
-    const fn boundary(&self) -> Boundary {
+    fn boundary(&self) -> Boundary {
+        assert!(self.at.offset <= self.to, "no record at or above stays");
         Boundary { end: self.at, max_timestamp: self.max_timestamp }
     }
 }
@@ -160,6 +164,9 @@ impl Log {
         let (floor, floor_max_timestamp) = index.floor_with_time(to);
         let above = self.segments.iter().map(Segment::id).filter(|id| *id > segment.id());
         assert!(floor.offset <= to, "a floor is below what stands on it");
+        assert!(segment.id().0 <= to, "the segment to cut holds the offset");
+        assert!(floor.position < segment.end_position(), "the segment to cut has something to cut");
+        assert_eq!(self.offsets.written, log_end, "nothing is written during a truncation");
         Ok(Some(TruncatePlan {
             to,
             segment: segment.id(),
@@ -183,6 +190,13 @@ impl Log {
         assert_eq!(plan.log_end, self.offsets.log_end, "nothing is appended during a truncation");
         assert!(self.unwritten.is_empty(), "nothing is written during a truncation");
         assert!(boundary.end.offset <= plan.to, "no record at or above stays");
+        assert!(boundary.end.offset >= plan.floor.offset, "a boundary is at or above where the search began");
+        assert!(
+            boundary.end.position >= plan.floor.position,
+            "a boundary is at or above where the search began"
+        );
+        let removed = self.segments().map(Segment::id).filter(|id| *id > plan.segment);
+        assert!(removed.eq(plan.removed.iter().copied()), "the plan's segments go");
         self.segments.truncate_to(plan.segment);
         self.segments.active_mut().truncate(boundary.end, boundary.max_timestamp);
         self.leader_epochs.truncate(boundary.end.offset);
@@ -190,6 +204,8 @@ impl Log {
         if self.producers.truncate(boundary.end.offset) {
             self.producers_complete = false;
         }
+        assert_eq!(self.offsets.log_end, boundary.end.offset, "the log ends at the boundary");
+        assert_eq!(self.segments.active().id(), plan.segment, "the cut segment is active");
         self.check();
         if self.producers_complete { AfterTruncation::Whole } else { AfterTruncation::RebuildProducers }
     }
@@ -202,6 +218,7 @@ impl Log {
     pub fn reset(&mut self, new_start: Offset) {
         assert!(self.unwritten.is_empty(), "nothing is written during a truncation");
         *self = Self::empty(self.config, new_start);
+        assert_eq!(self.offsets.log_end, new_start, "a reset log is empty");
         self.check();
     }
 }

@@ -25,6 +25,8 @@ impl Unwritten {
         let newest = self.ends.back();
         assert!(newest.is_none_or(|newest| newest.end.offset < end.offset), "appends rise in offset");
         assert!(newest.is_none_or(|newest| newest.segment <= segment), "appends rise in segment");
+        assert!(end.offset > segment.0, "a batch ends above its segment's base");
+        assert!(end.position > 0, "a batch has bytes");
         self.ends.push_back(BatchEnd { segment, end });
     }
 
@@ -35,7 +37,10 @@ impl Unwritten {
         assert!(newest.segment >= segment, "only an appended segment is written");
         let written =
             self.ends.partition_point(|batch| (batch.segment, batch.end.position) <= (segment, end_position));
-        self.ends.drain(..written).next_back().map(|batch| batch.end.offset)
+        let newly = self.ends.drain(..written).next_back().map(|batch| batch.end.offset);
+        let oldest = self.ends.front().map(|batch| batch.end.offset);
+        assert!(newly.is_none() || oldest.is_none() || newly < oldest, "the written prefix has no gap");
+        newly
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -59,6 +59,8 @@ impl<'a> BatchWalk<'a> {
         if next.position > self.end_position {
             return Err(WalkStop::Broken(BrokenChain::PastEnd { end_position: self.end_position }));
         }
+        assert!(next.offset > begin.offset, "a walk gets on");
+        assert!(next.position > begin.position, "a walk gets on");
         self.window = self.window.get(header.batch_bytes as usize..).unwrap_or_default();
         self.at = next;
         Ok((begin, header))
@@ -66,6 +68,7 @@ impl<'a> BatchWalk<'a> {
 
     /// Fewer bytes than a header: the window's end, unless the segment ends there too.
     fn header_incomplete(&self) -> WalkStop {
+        assert!(self.window.len() < engine_record::BATCH_HEADER_BYTES, "a whole header is looked at");
         let header_end = u64::from(self.at.position) + engine_record::BATCH_HEADER_BYTES as u64;
         if header_end > u64::from(self.end_position) {
             return WalkStop::Broken(BrokenChain::PastEnd { end_position: self.end_position });
@@ -93,5 +96,6 @@ pub(crate) fn next_batch(header: &BatchHeader, begin: BatchPosition) -> Result<B
     let offset = begin.offset.checked_add(u64::from(header.last_offset_delta) + 1);
     let position = begin.position.checked_add(header.batch_bytes);
     let next = offset.zip(position).map(|(offset, position)| BatchPosition { offset, position });
+    assert!(next.is_none_or(|next| next.offset > begin.offset), "a batch has at least one offset");
     next.ok_or(BrokenChain::OffsetOverflow)
 }

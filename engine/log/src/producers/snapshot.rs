@@ -43,6 +43,10 @@ impl Producers {
     /// Appends a snapshot to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let count = u32::try_from(self.by_id.len()).expect("producers are limited by a u32");
+        assert!(
+            self.by_id.first_key_value().is_none_or(|(id, _)| id.0 >= 0),
+            "only producers are remembered"
+        );
         out.push(PRODUCERS_SNAPSHOT_VERSION);
         out.extend_from_slice(&count.to_be_bytes());
         for (id, producer) in &self.by_id {
@@ -81,6 +85,7 @@ impl Producers {
 impl Producer {
     fn encode(&self, out: &mut Vec<u8>) {
         let count = u8::try_from(self.batches.len()).expect("five batches are remembered at most");
+        assert!(self.batches.len() <= REMEMBERED_BATCHES, "memory of a producer is bounded");
         out.extend_from_slice(&self.epoch.0.to_be_bytes());
         out.extend_from_slice(&self.last_append.0.to_be_bytes());
         out.push(count);

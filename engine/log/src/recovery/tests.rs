@@ -207,6 +207,19 @@ fn a_scan_from_a_checkpoint_is_a_scan_from_the_start() {
 }
 
 #[test]
+fn what_a_checkpoint_has_from_above_its_place_comes_again_with_the_batches() {
+    let disk = one_segment(&[2, 2, 2]);
+    let earlier = one_segment(&[2]);
+    let mut start = Checkpoint { producers: disk.log.producers().clone(), ..earlier.log.checkpoint() };
+    start.leader_epochs.note(LeaderEpoch(9), offset(5));
+    let position = start.begin().position as usize;
+    let outcome = scan_bytes(start, *disk.log.config(), NOW, &bytes_of(&disk)[position..], 100);
+    assert_eq!(outcome.end, ScanEnd::Clean);
+    assert_eq!(&outcome.producers, disk.log.producers());
+    assert_eq!(&outcome.leader_epochs, disk.log.leader_epochs());
+}
+
+#[test]
 fn an_index_of_another_segment_is_not_used() {
     let disk = one_segment(&[3, 1]);
     let other = SegmentIndex::of_first_batch(segment_id(7));
@@ -284,7 +297,16 @@ fn parts_that_make_no_log_are_refused_with_the_reason() {
     assert_eq!(refused(gap), RecoveredError::Gap { expected: segment_id(1), found: segment_id(2) });
     let mut empty = whole.clone();
     empty.segments[1].summary = SegmentSummary::empty(segment_id(1));
+    assert_eq!(
+        refused(empty.clone()),
+        RecoveredError::Unsound(segment_id(1)),
+        "an index of an empty segment"
+    );
+    empty.segments[1].index = None;
     assert_eq!(refused(empty), RecoveredError::Empty(segment_id(1)));
+    let mut contradicting = whole.clone();
+    contradicting.segments[0].summary.end_position = 0;
+    assert_eq!(refused(contradicting), RecoveredError::Unsound(segment_id(0)));
     let mut unindexed = whole.clone();
     unindexed.segments[2].index = None;
     assert_eq!(refused(unindexed), RecoveredError::NoActiveIndex(segment_id(2)));
