@@ -93,7 +93,7 @@ impl Log {
             AppendOrigin::Client => leader_epoch,
             AppendOrigin::Replication => self.check_place(batch, leader_epoch)?,
         };
-        self.check_epoch(leader_epoch)?;
+        self.check_epoch(leader_epoch, origin)?;
         if origin == AppendOrigin::Client
             && let Sequence::Duplicate(known) = self.check_client(batch, now)?
         {
@@ -110,8 +110,14 @@ impl Log {
         self.place(batch, leader_epoch, append_time, now).map(AppendDecision::Append)
     }
 
-    fn check_epoch(&self, given: LeaderEpoch) -> Result<(), AppendError> {
-        let known = self.leader_epochs.latest().unwrap_or(LeaderEpoch(0));
+    /// A leader's epoch is at least the latest that led this log. A replicated batch's is at least that of the last
+    /// record: an epoch that led here without a record may be later than those of the log it follows.
+    fn check_epoch(&self, given: LeaderEpoch, origin: AppendOrigin) -> Result<(), AppendError> {
+        let known = match origin {
+            AppendOrigin::Client => self.leader_epochs.latest(),
+            AppendOrigin::Replication => self.last_record_epoch(),
+        };
+        let known = known.unwrap_or(LeaderEpoch(0));
         if given < known { Err(AppendError::FencedLeaderEpoch { known, given }) } else { Ok(()) }
     }
 

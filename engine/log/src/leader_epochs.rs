@@ -58,6 +58,13 @@ impl LeaderEpochs {
         self.starts.last().map(|start| start.epoch)
     }
 
+    /// The epoch of the last record below `end`; `None` where there is no record, or its epoch isn't known.
+    #[must_use]
+    pub fn latest_below(&self, end: Offset) -> Option<LeaderEpoch> {
+        let below = self.first_at_or_above(end);
+        self.starts.get(below.checked_sub(1)?).map(|start| start.epoch)
+    }
+
     /// The largest epoch of the log at or below `epoch`, and the exclusive end of its records: the start of the next
     /// epoch, or `log_end`. `None` where the log has no epoch so old.
     #[must_use]
@@ -70,18 +77,17 @@ impl LeaderEpochs {
         Some((found.epoch, end))
     }
 
-    /// Notes that records from `start_offset` on are of `epoch`, where that is news. An epoch that began at the same
-    /// offset has no record and is replaced.
+    /// Notes that records from `start_offset` on, where the log ends now, are of `epoch`. An epoch that began there has
+    /// no record and is replaced, also by an older one: its leader appended nothing, and follows another's log now.
     pub(crate) fn note(&mut self, epoch: LeaderEpoch, start_offset: Offset) {
-        let latest = self.latest();
         assert!(epoch.0 >= 0, "an epoch in the log is known");
-        assert!(latest.is_none_or(|latest| latest <= epoch), "epochs never fall");
-        if latest == Some(epoch) {
-            return;
-        }
         self.starts.truncate(self.first_at_or_above(start_offset));
-        assert!(self.latest().is_none_or(|latest| latest < epoch), "epochs rise");
-        self.starts.push(EpochStart { epoch, start_offset });
+        let latest = self.latest();
+        assert!(latest.is_none_or(|latest| latest <= epoch), "epochs never fall");
+        if latest != Some(epoch) {
+            self.starts.push(EpochStart { epoch, start_offset });
+        }
+        assert_eq!(self.latest(), Some(epoch), "what is noted is known");
     }
 
     fn first_at_or_above(&self, offset: Offset) -> usize {

@@ -115,6 +115,15 @@ impl Log {
         found
     }
 
+    /// The leader epoch of the log's last record: what a follower tells its leader of its log. An epoch that led this log
+    /// without a record doesn't count. `None` where the log has no record.
+    #[must_use]
+    pub fn last_record_epoch(&self) -> Option<LeaderEpoch> {
+        let epoch = self.leader_epochs.latest_below(self.offsets.log_end);
+        assert!(epoch <= self.leader_epochs.latest(), "no record is of a later epoch than the latest");
+        epoch
+    }
+
     /// The idempotent producers of the log.
     #[must_use]
     pub const fn producers(&self) -> &Producers {

@@ -214,6 +214,8 @@ mod tests {
         let (index, _) = indexed(&[(1, 60, 0); 10]);
         let positions: Vec<_> = index.entries().iter().map(|entry| entry.position).collect();
         assert_eq!(positions, [0, 120, 240, 360, 480]);
+        let (exact, _) = indexed(&[(1, 100, 0); 3]);
+        assert_eq!(exact.entries().len(), 3, "the distance itself is enough");
         assert!(index.memory_bytes() >= 5 * INDEX_ENTRY_BYTES);
     }
 

@@ -261,7 +261,7 @@ impl RecoveryScan {
     fn check_header(&self, bytes: &[u8]) -> Result<BatchHeader, BrokenChain> {
         let header = BatchHeader::parse(bytes, u32::MAX)?;
         let next = next_batch(&header, self.at())?;
-        let known = self.leader_epochs.latest().unwrap_or_default();
+        let known = self.leader_epochs.latest_below(self.at().offset).unwrap_or_default();
         if header.leader_epoch < known {
             return Err(BrokenChain::LeaderEpoch { known, found: header.leader_epoch });
         }

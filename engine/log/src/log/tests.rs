@@ -117,6 +117,22 @@ fn a_new_leader_epoch_begins_at_the_logs_end() {
 }
 
 #[test]
+fn a_leader_that_appended_nothing_may_follow_a_log_of_an_older_epoch() {
+    let mut disk = Disk::with_batches(&[4]);
+    disk.log.start_leader_epoch(LeaderEpoch(5)).unwrap();
+    assert_eq!(disk.log.last_record_epoch(), Some(EPOCH));
+    let fenced = AppendError::FencedLeaderEpoch { known: LeaderEpoch(5), given: LeaderEpoch(4) };
+    disk.epoch = LeaderEpoch(4);
+    assert_eq!(disk.try_append(&Sent::default()).unwrap_err(), fenced, "as a leader it stays fenced");
+    let mut replicated = Sent::default().bytes();
+    engine_record::assign(&mut replicated, offset(4), LeaderEpoch(4));
+    disk.epoch = LeaderEpoch(6);
+    disk.append_bytes(replicated, AppendOrigin::Replication).map(drop).unwrap();
+    assert_eq!(disk.log.leader_epochs().latest(), Some(LeaderEpoch(4)));
+    assert_eq!(disk.log.end_offset_for(LeaderEpoch(5)), Some((LeaderEpoch(4), offset(5))));
+}
+
+#[test]
 fn a_follower_takes_exactly_the_next_batch() {
     let mut disk = Disk::with_batches(&[2]);
     for (base, epoch) in [(1, 3), (3, 3)] {
@@ -190,6 +206,15 @@ fn an_old_segment_is_rolled_without_an_append_and_an_empty_one_is_not() {
     disk.log.complete_roll(segment_id(1));
     assert_eq!(disk.log.plan_roll(later), None);
     assert_eq!(disk.append(&Sent::default()).segment, segment_id(1));
+}
+
+#[test]
+fn a_segments_age_counts_from_its_first_append() {
+    let mut disk = Disk::with_batches(&[1]);
+    disk.now = Timestamp(NOW.0 + 59_999);
+    assert_eq!(disk.append(&Sent::default()).roll, None);
+    disk.now = Timestamp(NOW.0 + 60_000);
+    assert_eq!(disk.append(&Sent::default()).roll, Some(segment_id(2)));
 }
 
 #[test]

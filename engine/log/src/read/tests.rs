@@ -155,6 +155,16 @@ fn a_time_is_found_where_a_batch_first_is_so_late() {
 }
 
 #[test]
+fn of_equal_latest_times_the_first_segment_counts() {
+    let mut disk = Disk::new(config());
+    for timestamp in [10, 60, 60] {
+        disk.append(&Sent { value_bytes: 1_200, timestamp, ..Sent::default() });
+    }
+    let latest = disk.log.max_timestamp().unwrap().unwrap();
+    assert_eq!((latest.timestamp, latest.floor.offset), (Timestamp(60), offset(1)));
+}
+
+#[test]
 fn a_time_below_the_log_start_does_not_count() {
     let mut disk = Disk::new(config());
     for timestamp in [90, 10, 20] {
