@@ -327,14 +327,24 @@ impl<I: Io> Shard<I> {
             dropped.push(*id);
             false
         });
-        let shard = Rc::clone(self);
-        self.background.spawn(&self.io, async move {
-            for id in dropped {
-                if let Err(error) = shard.store.delete_partition(id).await {
-                    tracing::error!(%id, %error, "a deleted partition's files could not be removed");
-                }
+        if !dropped.is_empty() {
+            let shard = Rc::clone(self);
+            self.background.spawn(&self.io, async move { shard.remove_files(topic, dropped).await });
+        }
+    }
+
+    /// Removes what a dropped topic leaves on this shard. The last shard to do so removes the topic's folder too.
+    async fn remove_files(&self, topic: TopicId, dropped: Vec<TopicPartition>) {
+        for id in dropped {
+            if let Err(error) = self.store.delete_partition(id).await {
+                tracing::error!(%id, %error, "a deleted partition's files could not be removed");
             }
-        });
+        }
+        match self.store.delete_topic_folder(topic).await {
+            Err(StoreError::Disk(error)) if error.kind == std::io::ErrorKind::DirectoryNotEmpty => {}
+            Err(error) => tracing::error!(%topic, %error, "a deleted topic's folder could not be removed"),
+            Ok(()) => {}
+        }
     }
 
     /// Brings every partition to the leader epoch of the image.
