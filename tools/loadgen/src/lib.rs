@@ -1,1 +1,7 @@
-//! Placeholder while the crate is written.
+//! The load generator behind `ringlog bench`.
+#![forbid(unsafe_code)]
+
+pub mod ledger;
+pub mod payload;
+pub mod plan;
+pub mod schedule;
