@@ -363,6 +363,21 @@ fn an_unclean_truncation_goes_below_the_high_watermark_but_not_below_the_start()
 }
 
 #[test]
+fn a_truncation_of_the_batch_that_the_log_starts_in_takes_the_start_along() {
+    let mut disk = Disk::with_batches(&[2, 6]);
+    disk.write_all();
+    disk.show_all();
+    disk.log.advance_log_start(offset(4)).unwrap();
+    assert_eq!(disk.log.leader_epochs().starts()[0].start_offset, offset(4));
+    let plan = disk.log.plan_unclean_truncate(offset(5)).unwrap().unwrap();
+    let mut search = plan.search();
+    let step = search.feed(disk.window(plan.segment, search.at().position, usize::MAX));
+    let crate::BoundaryStep::Found(boundary) = step else { panic!("{step:?}") };
+    assert_eq!(disk.log.complete_truncate(&plan, &boundary), AfterTruncation::Whole);
+    assert_eq!((disk.log.offsets().log_start, disk.log.offsets().log_end), (offset(2), offset(2)));
+}
+
+#[test]
 fn a_truncation_removes_later_segments_and_their_epochs_and_goes_on_in_the_one_that_stays() {
     let mut disk = Disk::with_batches(&[1; 15]);
     disk.epoch = LeaderEpoch(4);

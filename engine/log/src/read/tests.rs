@@ -95,6 +95,14 @@ fn what_is_not_the_next_batch_is_never_answered() {
 }
 
 #[test]
+fn a_segment_that_ends_inside_a_header_asks_for_no_more_bytes() {
+    let (bytes, each) = three();
+    let end_position = each + 10;
+    let step = scan(&bytes[..end_position as usize], at(0, 0), &request(0, 30, u32::MAX, end_position));
+    assert_eq!(step, ScanStep::Broken { at: at(10, each), cause: BrokenChain::PastEnd { end_position } });
+}
+
+#[test]
 fn a_reader_at_the_end_gets_an_empty_plan_and_one_past_it_an_error() {
     let mut disk = Disk::with_batches(&[10, 10]);
     disk.log.advance_high_watermark(offset(10));

@@ -220,6 +220,20 @@ fn what_a_checkpoint_has_from_above_its_place_comes_again_with_the_batches() {
 }
 
 #[test]
+fn of_an_index_that_reaches_above_the_checkpoint_only_the_part_below_is_used() {
+    let disk = one_segment(&[2; 12]);
+    let start = one_segment(&[2; 5]).log.checkpoint();
+    let position = start.begin().position as usize;
+    let index = disk.log.active_segment().index().unwrap().clone();
+    let torn = &bytes_of(&disk)[position..position + 200];
+    let mut scan = RecoveryScan::new(start, *disk.log.config(), NOW).with_index(index);
+    let _ = scan.feed(torn);
+    let outcome = scan.finish();
+    let last = outcome.segment.index.as_ref().unwrap().floor(Offset::MAX);
+    assert!(last.position < outcome.segment.summary.end_position);
+}
+
+#[test]
 fn an_index_of_another_segment_is_not_used() {
     let disk = one_segment(&[3, 1]);
     let other = SegmentIndex::of_first_batch(segment_id(7));
