@@ -75,6 +75,38 @@ where
     T: Send + 'static,
     F: Future<Output = T> + 'static,
 {
+    start(specs, io_memory_bytes, Some(data_folder), make)
+}
+
+/// As [`run`], for shards that keep no files: no drive is probed before they go, so none need be there.
+///
+/// # Errors
+/// As [`run`], but none about a folder.
+///
+/// # Panics
+/// As [`run`].
+pub fn run_without_folder<T, F>(
+    specs: Vec<ShardSpec>,
+    io_memory_bytes: usize,
+    make: impl Fn(usize, GlommioIo) -> F + Clone + Send + 'static,
+) -> Result<Running<T>, StartError>
+where
+    T: Send + 'static,
+    F: Future<Output = T> + 'static,
+{
+    start(specs, io_memory_bytes, None, make)
+}
+
+fn start<T, F>(
+    specs: Vec<ShardSpec>,
+    io_memory_bytes: usize,
+    data_folder: Option<&Path>,
+    make: impl Fn(usize, GlommioIo) -> F + Clone + Send + 'static,
+) -> Result<Running<T>, StartError>
+where
+    T: Send + 'static,
+    F: Future<Output = T> + 'static,
+{
     machine::check(&specs)?;
     let mut starts = Vec::new();
     for (index, spec) in specs.into_iter().enumerate() {
@@ -91,7 +123,7 @@ struct Seat {
     index: usize,
     spec: ShardSpec,
     io_memory_bytes: usize,
-    data_folder: PathBuf,
+    data_folder: Option<PathBuf>,
     seed: u64,
 }
 
@@ -100,10 +132,10 @@ impl Seat {
         index: usize,
         spec: ShardSpec,
         io_memory_bytes: usize,
-        data_folder: &Path,
+        data_folder: Option<&Path>,
     ) -> Result<Self, StartError> {
         let seed = getrandom::u64().map_err(StartError::Random)?;
-        Ok(Self { index, spec, io_memory_bytes, data_folder: data_folder.to_owned(), seed })
+        Ok(Self { index, spec, io_memory_bytes, data_folder: data_folder.map(Path::to_owned), seed })
     }
 
     fn executor(&self) -> Result<LocalExecutor, StartError> {
@@ -124,9 +156,10 @@ impl Seat {
     fn set_up(&self) -> Result<(LocalExecutor, GlommioIo), StartError> {
         let executor = self.executor()?;
         let io = GlommioIo::new(self.seed);
-        executor
-            .run(io.probe(&self.data_folder))
-            .map_err(|source| StartError::Folder { folder: self.data_folder.clone(), source })?;
+        if let Some(folder) = &self.data_folder {
+            let probed = executor.run(io.probe(folder));
+            probed.map_err(|source| StartError::Folder { folder: folder.clone(), source })?;
+        }
         Ok((executor, io))
     }
 }

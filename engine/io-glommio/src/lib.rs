@@ -49,7 +49,7 @@ mod task;
 mod testing;
 mod turn;
 
-pub use executor::{Running, ShardSpec, run};
+pub use executor::{Running, ShardSpec, run, run_without_folder};
 pub use file::{GlommioBuffer, GlommioBytes, GlommioFile};
 pub use io::GlommioIo;
 pub use listener::GlommioListener;

@@ -7,7 +7,8 @@ mod harness;
 
 use std::process::Command;
 
-use engine_io_glommio::{StartError, abort_on_panic, run};
+use engine_io::{DirectFile, Io, ListenMode, Listener, OpenMode};
+use engine_io_glommio::{StartError, abort_on_panic, run, run_without_folder};
 use harness::{IO_MEMORY_BYTES, folder, on_shard_in, spec};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -64,6 +65,22 @@ fn a_data_folder_that_is_not_there_is_named() {
     let error = run(vec![spec("one")], IO_MEMORY_BYTES, &missing, |_, _| async {}).unwrap_err();
     assert!(matches!(&error, StartError::Folder { folder, .. } if *folder == missing), "{error}");
     assert!(error.to_string().contains("missing"));
+}
+
+#[test]
+fn without_a_folder_shards_connect_and_files_are_still_found() {
+    let folder = folder();
+    let path = folder.path().join("f");
+    let running = run_without_folder(vec![spec("one")], IO_MEMORY_BYTES, move |_, io| {
+        let path = path.clone();
+        async move {
+            let listener = io.listen(([127, 0, 0, 1], 0).into(), ListenMode::Exclusive).await.unwrap();
+            let connected = io.connect(listener.local_address()).await;
+            let file = io.open(&path, OpenMode::New).await.unwrap();
+            connected.is_ok() && file.size().await.unwrap() == 0
+        }
+    });
+    assert!(running.unwrap().join().remove(0).unwrap());
 }
 
 #[test]

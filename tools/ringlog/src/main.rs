@@ -9,10 +9,14 @@
     reason = "a command line speaks through its standard streams"
 )]
 
+mod client;
+mod consume;
 mod failure;
 mod format;
 mod log_dump;
+mod produce;
 mod serve;
+mod topic;
 
 use std::process::ExitCode;
 
@@ -34,6 +38,13 @@ enum Command {
     Serve(serve::Arguments),
     /// Make an empty folder the data folder of a new cluster.
     Format(format::Arguments),
+    /// Create, list, describe and delete topics.
+    #[command(subcommand)]
+    Topic(topic::TopicCommand),
+    /// Send each line of standard input as a record.
+    Produce(produce::Arguments),
+    /// Print records.
+    Consume(consume::Arguments),
     /// Look into log files.
     #[command(subcommand)]
     Log(LogCommand),
@@ -57,6 +68,9 @@ fn main() -> ExitCode {
     let outcome = match arguments.command {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Format(arguments) => format::run(&arguments),
+        Command::Topic(command) => topic::run(&command),
+        Command::Produce(arguments) => produce::run(&arguments),
+        Command::Consume(arguments) => consume::run(&arguments),
         Command::Log(LogCommand::Dump(arguments)) => log_dump::run(&arguments),
     };
     match outcome {

@@ -1,0 +1,194 @@
+//! `ringlog topic describe`.
+
+use engine_io::Io;
+use engine_record::{Offset, PartitionIndex};
+use net_client::metadata::Partition;
+use net_client::{Admin, AdminError, BrokerId, Client, Start};
+use serde_json::{Value, json};
+
+use super::{Common, print, table};
+use crate::client::{self, MissingTopics, failed_admin};
+use crate::failure::Failure;
+
+/// Brokers of this project are shards: the id is the node's number times this, plus the shard's.
+const SHARD_IDS: i32 = 1_000;
+
+/// A topic, ready to be shown.
+struct Described {
+    id: String,
+    partitions: Vec<DescribedPartition>,
+}
+
+struct DescribedPartition {
+    leader: Option<Leader>,
+    replicas: Vec<i32>,
+    in_sync_replicas: Vec<i32>,
+}
+
+/// A partition that is led has offsets to be asked for.
+struct Leader {
+    broker: i32,
+    endpoint: Option<String>,
+    epoch: i32,
+    /// The first offset that can be read.
+    earliest: i64,
+    /// The offset after the last that can be read.
+    latest: i64,
+}
+
+pub(super) fn run(name: &str, common: &Common) -> Result<(), Failure> {
+    let owned = name.to_owned();
+    let described = client::run(&common.cluster, MissingTopics::AreErrors, async move |client| {
+        describe(&client, &owned).await.map_err(|error| failed_admin(&error))
+    })?;
+    print(&if common.json { described.json(name).to_string() } else { described.text(name) })
+}
+
+async fn describe<I: Io>(client: &Client<I>, name: &str) -> Result<Described, AdminError> {
+    let admin = Admin::new(client.clone());
+    let topic = admin.describe_topic(name).await?;
+    let mut partitions = Vec::new();
+    for (index, partition) in (0..).map(PartitionIndex).zip(&topic.partitions) {
+        let leader = match partition.leader {
+            Some(broker) => Some(leader(client, &admin, (name, index), (broker, partition)).await?),
+            None => None,
+        };
+        let ids = |brokers: &[BrokerId]| brokers.iter().map(|broker| broker.0).collect();
+        partitions.push(DescribedPartition {
+            leader,
+            replicas: ids(&partition.replicas),
+            in_sync_replicas: ids(&partition.in_sync_replicas),
+        });
+    }
+    Ok(Described { id: topic.id.to_string(), partitions })
+}
+
+async fn leader<I: Io>(
+    client: &Client<I>,
+    admin: &Admin<I>,
+    (topic, index): (&str, PartitionIndex),
+    (broker, partition): (BrokerId, &Partition),
+) -> Result<Leader, AdminError> {
+    let earliest = admin.offset(topic, index, Start::Earliest).await.map(Offset::value)?;
+    let latest = admin.offset(topic, index, Start::Latest).await.map(Offset::value)?;
+    let endpoint = client.with_metadata(|metadata| metadata.endpoint(broker).map(ToString::to_string));
+    Ok(Leader { broker: broker.0, endpoint, epoch: partition.leader_epoch, earliest, latest })
+}
+
+/// The shard behind a broker id; other brokers count their ids from 0 or 1 and have none.
+fn shard(broker: i32) -> Option<i32> {
+    (broker >= SHARD_IDS).then_some(broker % SHARD_IDS)
+}
+
+impl Described {
+    fn json(&self, name: &str) -> Value {
+        let partitions: Vec<_> =
+            (0_usize..).zip(&self.partitions).map(|(index, partition)| partition.json(index)).collect();
+        json!({ "name": name, "id": self.id, "partitions": partitions })
+    }
+
+    fn text(&self, name: &str) -> String {
+        let rows = (0_usize..).zip(&self.partitions).map(|(index, partition)| partition.row(index));
+        let head = ["PARTITION", "LEADER", "ENDPOINT", "SHARD", "EPOCH", "IN SYNC", "EARLIEST", "LATEST"];
+        let records: i64 = self
+            .partitions
+            .iter()
+            .filter_map(|partition| partition.leader.as_ref())
+            .map(Leader::records)
+            .sum();
+        format!(
+            "topic {name}, id {}, {} partitions, {records} offsets\n{}",
+            self.id,
+            self.partitions.len(),
+            table(head, rows.collect())
+        )
+    }
+}
+
+impl Leader {
+    fn records(&self) -> i64 {
+        self.latest - self.earliest
+    }
+}
+
+impl DescribedPartition {
+    fn json(&self, index: usize) -> Value {
+        let leader = self.leader.as_ref();
+        json!({
+            "partition": index,
+            "leader": leader.map(|leader| leader.broker),
+            "endpoint": leader.and_then(|leader| leader.endpoint.as_deref()),
+            "shard": leader.and_then(|leader| shard(leader.broker)),
+            "leader_epoch": leader.map(|leader| leader.epoch),
+            "replicas": self.replicas,
+            "in_sync_replicas": self.in_sync_replicas,
+            "earliest_offset": leader.map(|leader| leader.earliest),
+            "latest_offset": leader.map(|leader| leader.latest),
+        })
+    }
+
+    fn row(&self, index: usize) -> [String; 8] {
+        let in_sync = format!("{} of {}", self.in_sync_replicas.len(), self.replicas.len());
+        let Some(leader) = &self.leader else {
+            let nothing = || "-".to_owned();
+            let [endpoint, shard, epoch, earliest, latest] = std::array::from_fn(|_| nothing());
+            return [index.to_string(), "NONE".to_owned(), endpoint, shard, epoch, in_sync, earliest, latest];
+        };
+        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+        [
+            index.to_string(),
+            leader.broker.to_string(),
+            or_dash(leader.endpoint.clone()),
+            or_dash(shard(leader.broker).map(|shard| shard.to_string())),
+            leader.epoch.to_string(),
+            in_sync,
+            leader.earliest.to_string(),
+            leader.latest.to_string(),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn described() -> Described {
+        let leader = Leader {
+            broker: 1_001,
+            endpoint: Some("127.0.0.1:9093".to_owned()),
+            epoch: 3,
+            earliest: 5,
+            latest: 42,
+        };
+        let led =
+            DescribedPartition { leader: Some(leader), replicas: vec![1_001], in_sync_replicas: vec![1_001] };
+        let orphan = DescribedPartition { leader: None, replicas: vec![2_000], in_sync_replicas: Vec::new() };
+        Described { id: "id".to_owned(), partitions: vec![led, orphan] }
+    }
+
+    #[test]
+    fn partitions_stand_in_a_table_with_or_without_a_leader() {
+        assert_eq!(
+            described().text("t"),
+            "topic t, id id, 2 partitions, 37 offsets\n\
+             PARTITION  LEADER  ENDPOINT        SHARD  EPOCH  IN SYNC  EARLIEST  LATEST\n\
+             0          1001    127.0.0.1:9093  1      3      1 of 1   5         42\n\
+             1          NONE    -               -      -      0 of 1   -         -"
+        );
+    }
+
+    #[test]
+    fn programs_get_numbers_and_nulls() {
+        let json = described().json("t");
+        assert_eq!(json["partitions"][0]["shard"], 1);
+        assert_eq!(json["partitions"][0]["latest_offset"], 42);
+        assert_eq!(json["partitions"][1]["leader"], Value::Null);
+    }
+
+    #[test]
+    fn brokers_of_other_projects_have_no_shards() {
+        assert_eq!(shard(1), None);
+        assert_eq!(shard(1_000), Some(0));
+        assert_eq!(shard(2_007), Some(7));
+    }
+}
