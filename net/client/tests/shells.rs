@@ -1,6 +1,7 @@
 //! The client's shells on the simulated seam, against a tiny cluster.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
+#[expect(dead_code, reason = "the load generator's tests use more of it")]
 mod broker;
 
 use core::time::Duration;

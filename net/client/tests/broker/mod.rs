@@ -34,6 +34,9 @@ struct Log {
     end: i64,
     /// (producer id, epoch, base sequence, base offset) of the last batches.
     remembered: VecDeque<(i64, i16, i32, i64)>,
+    /// So many of the next batches are promised and dropped, or appended twice.
+    to_lose: u32,
+    to_repeat: u32,
 }
 
 struct TopicLogs {
@@ -89,6 +92,20 @@ impl Cluster {
         log.leader_epoch += 1;
         drop(state);
         self.appended.notify();
+    }
+
+    fn with_log(&self, name: &str, partition: usize, change: impl FnOnce(&mut Log)) {
+        change(&mut self.state.borrow_mut().topics.get_mut(name).unwrap().partitions[partition]);
+    }
+
+    /// Promises the next batches and drops them.
+    pub(crate) fn answers_without_appending(&self, name: &str, partition: usize, batches: u32) {
+        self.with_log(name, partition, |log| log.to_lose = batches);
+    }
+
+    /// Appends the next batches twice.
+    pub(crate) fn appends_twice(&self, name: &str, partition: usize, batches: u32) {
+        self.with_log(name, partition, |log| log.to_repeat = batches);
     }
 
     /// The values in a partition, in order.
@@ -336,12 +353,20 @@ fn append(log: &mut Log, records: &[u8]) -> i64 {
     if let Some(known) = known.filter(|_| producer >= 0) {
         return known.3;
     }
-    let mut bytes = records.to_vec();
-    assign(&mut bytes, Offset::new(log.end).unwrap(), LeaderEpoch(log.leader_epoch));
-    log.remembered.push_back((producer, epoch, sequence, log.end));
-    log.batches.push((log.end, bytes));
     let base = log.end;
-    log.end += i64::from(header.last_offset_delta) + 1;
+    log.remembered.push_back((producer, epoch, sequence, base));
+    if log.to_lose > 0 {
+        log.to_lose -= 1;
+        return base;
+    }
+    let copies = if log.to_repeat > 0 { 2 } else { 1 };
+    log.to_repeat = log.to_repeat.saturating_sub(1);
+    for _ in 0..copies {
+        let mut bytes = records.to_vec();
+        assign(&mut bytes, Offset::new(log.end).unwrap(), LeaderEpoch(log.leader_epoch));
+        log.batches.push((log.end, bytes));
+        log.end += i64::from(header.last_offset_delta) + 1;
+    }
     base
 }
 

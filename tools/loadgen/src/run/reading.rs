@@ -1,0 +1,99 @@
+//! One consumer: reads its partitions and notes what it finds.
+
+use core::time::Duration;
+use std::rc::Rc;
+
+use engine_io::Io;
+use engine_record::{Instant, Offset};
+use net_client::{Admin, Consumer, ConsumerSettings, FetchedRecords, OffsetReset, Start};
+
+use super::{RunError, Shard, client, index};
+use crate::ledger::Source;
+use crate::payload::Reading;
+
+/// How long a consumer waits for records before it looks whether the load is over.
+const POLL: Duration = Duration::from_millis(100);
+
+pub(super) async fn run<I: Io>(shard: Rc<Shard<I>>, consumer: u32) {
+    if let Err(error) = read(&shard, consumer).await {
+        shard.fail(error);
+    }
+}
+
+async fn read<I: Io>(shard: &Shard<I>, number: u32) -> Result<(), RunError> {
+    let plan = &shard.plan;
+    let client = client(&shard.io, plan, &shard.resolver)?;
+    let settings = ConsumerSettings { reset: OffsetReset::Error, ..ConsumerSettings::default() };
+    let consumer = Consumer::new(client.clone(), settings);
+    let own: Vec<_> = (number..plan.partitions).step_by(plan.consumers as usize).collect();
+    for &partition in &own {
+        let start = shard.prepared.start_offsets[partition as usize];
+        consumer.assign(&plan.topic, index(partition), Start::At(start));
+    }
+    while shard.is_producing() {
+        take(shard, &consumer).await?;
+    }
+    let admin = Admin::new(client.clone());
+    let until = shard.io.now().after(plan.drain_timeout);
+    let mut ends = Vec::new();
+    for &partition in &own {
+        ends.push((partition, end_of(shard, &admin, partition, until).await?));
+    }
+    while !is_read(shard, &consumer, &ends) {
+        if shard.io.now() >= until {
+            shard.recorder.borrow_mut().not_drained();
+            break;
+        }
+        take(shard, &consumer).await?;
+    }
+    consumer.close();
+    client.close();
+    Ok(())
+}
+
+/// Where a partition ends. A broker that is just starting again is asked again.
+async fn end_of<I: Io>(
+    shard: &Shard<I>,
+    admin: &Admin<I>,
+    partition: u32,
+    until: Instant,
+) -> Result<Offset, RunError> {
+    loop {
+        match admin.offset(&shard.plan.topic, index(partition), Start::Latest).await {
+            Ok(end) => return Ok(end),
+            Err(error) if shard.io.now() >= until => return Err(error.into()),
+            Err(_) => shard.io.sleep(POLL).await,
+        }
+    }
+}
+
+fn is_read<I: Io>(shard: &Shard<I>, consumer: &Consumer<I>, ends: &[(u32, Offset)]) -> bool {
+    ends.iter().all(|(partition, end)| {
+        let position = consumer.position(&shard.plan.topic, index(*partition));
+        position.is_ok_and(|position| position >= Some(*end))
+    })
+}
+
+async fn take<I: Io>(shard: &Shard<I>, consumer: &Consumer<I>) -> Result<(), RunError> {
+    if let Some(records) = consumer.poll(POLL).await? {
+        note(shard, &records, shard.io.now());
+    }
+    Ok(())
+}
+
+fn note<I: Io>(shard: &Shard<I>, records: &FetchedRecords, now: Instant) {
+    let mut recorder = shard.recorder.borrow_mut();
+    let partition = records.partition().0.unsigned_abs();
+    for record in records.records() {
+        let reading = record.map(|record| shard.payload.read(record.value.unwrap_or_default()));
+        match reading {
+            Ok(Reading::Sound(stamp)) if stamp.partition == partition => {
+                recorder.read(stamp.due, now);
+                let source = Source { partition, producer: stamp.producer };
+                recorder.ledger().read(source, stamp.sequence);
+            }
+            Ok(Reading::Foreign) => {}
+            Ok(Reading::Sound(_) | Reading::Corrupt) | Err(_) => recorder.ledger().corrupt(),
+        }
+    }
+}

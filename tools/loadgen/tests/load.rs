@@ -1,0 +1,152 @@
+//! Whole runs on the simulated seam, against the tiny cluster of the client's tests.
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+#[expect(dead_code, reason = "the client's tests use more of it")]
+#[path = "../../../net/client/tests/broker/mod.rs"]
+mod broker;
+
+use core::time::Duration;
+
+use broker::Cluster;
+use engine_io::Io;
+use engine_record::Compression;
+use loadgen::{Bottleneck, Keys, LoadPlan, Outcome, Pace, Report, ShardPart, prepare, run_shard};
+use net_client::{Acks, Resolver};
+use sim::{Sim, SimNode};
+
+struct Setting {
+    sim: Sim,
+    cluster: Cluster,
+    broker: SimNode,
+    client: SimNode,
+}
+
+impl Setting {
+    fn new(seed: u64) -> Self {
+        let sim = Sim::new(seed);
+        let (broker, client) = (sim.node(), sim.node());
+        let cluster = Cluster::default();
+        cluster.start(1, &broker);
+        Self { sim, cluster, broker, client }
+    }
+
+    fn plan(&self, pace: Pace) -> LoadPlan {
+        LoadPlan {
+            bootstrap: vec![format!("{}:9092", self.broker.address())],
+            pace,
+            record_bytes: 100,
+            batch_bytes: 1_000,
+            partitions: 3,
+            duration: Duration::from_millis(300),
+            warmup: Duration::from_millis(100),
+            interval: Duration::from_millis(100),
+            ..LoadPlan::default()
+        }
+    }
+
+    /// Carries the plan out on two shards, and `meanwhile` beside it.
+    fn run(&self, plan: &LoadPlan, meanwhile: impl AsyncFnOnce()) -> Outcome {
+        let shards = [self.client.io(), self.client.io()];
+        self.sim.block_on(async {
+            let prepared = prepare(&shards[0], plan, &Resolver::default()).await.unwrap();
+            let start = shards[0].now().after(Duration::from_millis(50));
+            let part =
+                |shard| ShardPart { shard, shards: 2, start, snapshots: None, resolver: Resolver::default() };
+            let first = run_shard(&shards[0], plan, &prepared, part(0));
+            let second = run_shard(&shards[1], plan, &prepared, part(1));
+            let both = futures_lite::future::zip(first, second);
+            let ((first, second), ()) = futures_lite::future::zip(both, meanwhile()).await;
+            let mut outcome = first.unwrap();
+            outcome.merge(&second.unwrap());
+            outcome
+        })
+    }
+}
+
+fn check_clean(plan: &LoadPlan, outcome: &Outcome) -> Report {
+    let report = Report::new(plan, outcome);
+    let verdict = report.verdict.unwrap();
+    assert!(verdict.is_clean(), "{report}");
+    assert!(verdict.acknowledged > 0, "{report}");
+    assert_eq!(verdict.acknowledged, verdict.read_back);
+    assert!(report.is_drained);
+    report
+}
+
+#[test]
+fn an_open_loop_offers_what_was_asked_and_reads_it_all_back() {
+    let setting = Setting::new(1);
+    let plan =
+        LoadPlan { producers: 3, consumers: 2, ..setting.plan(Pace::Open { records_per_second: 10_000 }) };
+    let outcome = setting.run(&plan, async || {});
+    let report = check_clean(&plan, &outcome);
+    assert!((report.offered.records_per_second - 10_000.0).abs() < 20.0, "{report}");
+    let verified = report.verdict.unwrap().acknowledged;
+    assert!((4_000..4_003).contains(&verified), "warm-up is verified too: {verified}");
+    assert_eq!((report.bottleneck, report.is_valid), (Bottleneck::None, true), "{report}");
+    assert!(report.produce_latency.p50 >= report.service_latency.p50, "{report}");
+    assert!(report.end_to_end_latency.count > 2_900, "{report}");
+    assert!(outcome.intervals.len() >= 4);
+}
+
+#[test]
+fn a_closed_loop_goes_as_fast_as_answers_come() {
+    let setting = Setting::new(2);
+    let plan = LoadPlan {
+        keys: Keys::Cycle { count: 50 },
+        compression: Compression::Lz4,
+        ..setting.plan(Pace::Closed { batches_in_flight: 3 })
+    };
+    let outcome = setting.run(&plan, async || {});
+    let report = check_clean(&plan, &outcome);
+    assert_eq!(report.bottleneck, Bottleneck::Broker, "{report}");
+    assert!(report.acknowledged.records_per_second > 1_000.0, "{report}");
+}
+
+#[test]
+fn broken_connections_in_the_middle_lose_nothing_that_was_promised() {
+    for seed in 0..8 {
+        let setting = Setting::new(seed);
+        let plan = LoadPlan { producers: 2, ..setting.plan(Pace::Open { records_per_second: 5_000 }) };
+        let io = setting.client.io();
+        let breaking = async || {
+            for _ in 0..6 {
+                io.sleep(Duration::from_millis(60)).await;
+                setting.sim.network().reset_connections(&setting.broker);
+            }
+        };
+        let outcome = setting.run(&plan, breaking);
+        let report = check_clean(&plan, &outcome);
+        assert_eq!(report.failed, 0, "{report}");
+    }
+}
+
+/// A topic whose broker lets some batches vanish after it promised them: the ledger must see it.
+#[test]
+fn a_broker_that_loses_or_repeats_records_is_found_out() {
+    let setting = Setting::new(3);
+    let plan = setting.plan(Pace::Open { records_per_second: 5_000 });
+    let cluster = setting.cluster.clone();
+    let io = setting.client.io();
+    let outcome = setting.run(&plan, async || {
+        io.sleep(Duration::from_millis(200)).await;
+        cluster.answers_without_appending("bench", 0, 2);
+        io.sleep(Duration::from_millis(100)).await;
+        cluster.appends_twice("bench", 1, 3);
+    });
+    let verdict = Report::new(&plan, &outcome).verdict.unwrap();
+    assert!(verdict.lost > 0 && verdict.lost <= 20, "{verdict}");
+    assert!(verdict.repeated > 0 && verdict.repeated <= 30, "{verdict}");
+    assert!(!verdict.is_clean());
+}
+
+#[test]
+fn every_level_of_acks_is_verified() {
+    for (seed, acks) in [(5, Acks::None), (6, Acks::Leader)] {
+        let setting = Setting::new(seed);
+        let plan =
+            LoadPlan { acks, is_idempotent: false, ..setting.plan(Pace::Open { records_per_second: 5_000 }) };
+        let outcome = setting.run(&plan, async || {});
+        check_clean(&plan, &outcome);
+    }
+}
