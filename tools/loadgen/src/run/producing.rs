@@ -6,8 +6,8 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 use engine_io::{Io, deadline};
-use engine_record::Instant;
-use net_client::partitioner::Partitioner;
+use engine_record::{Instant, Timestamp};
+use net_client::partitioner::{Partitioner, Strategy};
 use net_client::{BatchDelivery, BatchHandle, BatchWriter, Producer};
 
 use super::{RunError, Shard, client, index};
@@ -51,6 +51,8 @@ struct Filling {
     first_sequence: u64,
     due: Vec<Instant>,
     began: Instant,
+    /// The records' time: reading the wall clock once a batch is enough.
+    timestamp: Timestamp,
 }
 
 /// A batch that was sent.
@@ -67,6 +69,8 @@ struct Maker<'a, I: Io> {
     producer: &'a Producer<I>,
     number: u32,
     partitioner: Partitioner,
+    /// Where records without key go until a batch is full.
+    current: Option<usize>,
     made: u64,
     /// By partition.
     filling: Vec<Option<Filling>>,
@@ -84,7 +88,9 @@ impl<'a, I: Io> Maker<'a, I> {
             shard,
             producer,
             number,
-            partitioner: Partitioner::new(shard.plan.partitioner, shard.plan.batch_bytes as usize, seed),
+            // Without key it draws anew each time it is asked, which is when a batch is full.
+            partitioner: Partitioner::new(shard.plan.partitioner, 1, seed),
+            current: None,
             made: 0,
             filling: (0..partitions).map(|_| None).collect(),
             next_sequences: vec![0; partitions],
@@ -104,8 +110,9 @@ impl<'a, I: Io> Maker<'a, I> {
             }
             if let Some(partition) = self.make(now, now) {
                 self.send(partition).await?;
-                self.settle();
                 now = self.shard.io.now();
+                self.send_lingering(now).await?;
+                self.settle();
             }
         }
         Ok(())
@@ -167,15 +174,16 @@ impl<'a, I: Io> Maker<'a, I> {
         let place = usize::try_from(partition.0).expect("a chosen partition is not negative");
         let sequence = self.next_sequences[place];
         self.next_sequences[place] += 1;
-        let stamp = Stamp { producer: self.number, partition: partition.0.unsigned_abs(), sequence, due };
+        let stamp = Stamp { producer: self.number, partition, sequence, due };
         let filling = self.filling[place].get_or_insert_with(|| Filling {
             writer: BatchWriter::new(self.producer.buffer()),
             first_sequence: sequence,
             due: self.spare.pop().unwrap_or_default(),
             began: now,
+            timestamp: self.shard.io.timestamp(),
         });
         filling.due.push(due);
-        let timestamp = self.shard.io.timestamp();
+        let (timestamp, record_bytes) = (filling.timestamp, plan.record_bytes as usize);
         let payload = &self.shard.payload;
         let pushed =
             filling.writer.push_with(timestamp, key, record_bytes, |room| payload.write(&stamp, room));
@@ -183,7 +191,22 @@ impl<'a, I: Io> Maker<'a, I> {
             "a batch takes records until it is as large as the plan says, which is less than it can hold",
         );
         let is_full = filling.writer.batch_bytes() + record_bytes > plan.batch_bytes as usize;
+        if is_full {
+            self.current = None;
+        }
         is_full.then_some(place)
+    }
+
+    fn choose(&mut self, key: Option<&[u8]>) -> usize {
+        let plan = &self.shard.plan;
+        let is_sticky = key.is_none() && plan.partitioner != Strategy::RoundRobin;
+        if let Some(current) = self.current.filter(|_| is_sticky) {
+            return current;
+        }
+        let chosen = self.partitioner.choose(key, plan.partitions, plan.record_bytes as usize);
+        let chosen = usize::try_from(chosen.0).expect("a chosen partition is not negative");
+        self.current = is_sticky.then_some(chosen);
+        chosen
     }
 
     /// Sends what waited long enough.
