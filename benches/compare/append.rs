@@ -1,0 +1,255 @@
+//! Durable appends of the store beside durable writes of fio.
+//!
+//! What equals what: a *depth* of n is n batches of 128 KiB outstanding, each followed by the next only once it is
+//! durable. In the store those are n tasks of one shard that append and wait for the flush; in fio, n threads that
+//! write and flush in turn (`numjobs`, psync), each in a part of the files of its own. fio's `iodepth` on `io_uring` is
+//! the same number of requests, but every second one is a flush, and a write isn't counted as late when its flush is:
+//! it promises less, and stands here as what the device can do at most.
+//!
+//! The store's log grows into space that no one has written before; the file system then notes at each flush which of it
+//! is written now. fio's files are written beforehand, as a log's would be that uses old segments again. So fio is
+//! measured on unwritten space as well: what is lost between its two rows is the space's doing, not the store's.
+//! A warmed log has grown for as long as a measurement takes, so that its space comes in the largest steps.
+
+use core::cell::{Cell, RefCell};
+use core::time::Duration;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use engine_io::{Io, Task};
+use engine_io_glommio::ShardSpec;
+use engine_record::{LeaderEpoch, PartitionIndex, RecordBatch, ShardId, TopicId, TopicPartition};
+use engine_store::{AppendOrigin, FlushScope, LogConfig, PartitionLog, Store, StoreConfig};
+
+use crate::Arguments;
+use crate::error::{CompareError, file};
+use crate::fio::{self, Engine, Files};
+use crate::processors::Processors;
+use crate::report::{Section, per_second, ratio};
+use crate::rounds::{Figures, in_turn};
+
+/// One batch, and one write of fio's.
+pub(crate) const BATCH_BYTES: usize = 128 << 10;
+/// Memory the shard registers for direct I/O, as the broker does.
+const IO_MEMORY_BYTES: usize = 4 << 20;
+const EPOCH: LeaderEpoch = LeaderEpoch(0);
+/// Batches outstanding.
+const DEPTHS: [usize; 3] = [1, 8, 16];
+/// Logs, or files, that they go to.
+const PARTITIONS: [usize; 2] = [1, 8];
+
+/// Who appends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// The store, into a log that has just been made.
+    New,
+    /// The store, into a log that has grown for a while.
+    Warmed,
+    /// fio, threads, files written before.
+    Jobs,
+    /// fio, a queue, files written before.
+    Ring,
+    /// fio, threads, files with space that was never written.
+    Unwritten,
+}
+
+impl Way {
+    const ALL: [Self; 5] = [Self::New, Self::Warmed, Self::Jobs, Self::Ring, Self::Unwritten];
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    partitions: usize,
+    depth: usize,
+    way: Way,
+}
+
+/// Measures all rows and lays the store's beside fio's.
+pub(crate) fn compare(arguments: &Arguments, folder: &Path) -> Result<Section, CompareError> {
+    let rows: Vec<Row> = PARTITIONS
+        .into_iter()
+        .flat_map(|partitions| DEPTHS.into_iter().map(move |depth| (partitions, depth)))
+        .flat_map(|(partitions, depth)| Way::ALL.into_iter().map(move |way| Row { partitions, depth, way }))
+        .collect();
+    let written = Files::written(&folder.join("written"))?;
+    let shard = ShardOfOne { folder: folder.to_owned(), cpu: Processors::choose()?.server };
+    let seconds = arguments.seconds;
+    let measured = in_turn(arguments.rounds, &rows, |row| {
+        let rate = match row.way {
+            Way::New => shard.append(row, Duration::ZERO, seconds),
+            Way::Warmed => shard.append(row, Duration::from_secs(seconds.into()), seconds),
+            Way::Jobs => fio::write(&written.first(row.partitions), Engine::Jobs(row.depth), seconds),
+            Way::Ring => fio::write(&written.first(row.partitions), Engine::Ring(row.depth), seconds),
+            Way::Unwritten => {
+                let files = Files::unwritten(&folder.join("unwritten"), row.partitions)?;
+                fio::write(&files, Engine::Jobs(row.depth), seconds)
+            }
+        };
+        Ok([rate?])
+    })?;
+    Ok(section(&rows, &measured))
+}
+
+/// A row for each shape: a column for each way, then the store's ratios.
+fn section(rows: &[Row], measured: &[[Figures; 1]]) -> Section {
+    let ways = Way::ALL.len();
+    let lines = rows.chunks(ways).zip(measured.chunks(ways)).map(|(rows, measured)| {
+        let rate = |way: Way| {
+            let at = rows.iter().position(|row| row.way == way).expect("every shape has every way");
+            &measured[at][0]
+        };
+        let mut line = vec![rows[0].partitions.to_string(), rows[0].depth.to_string()];
+        line.extend(Way::ALL.map(|way| per_second(rate(way))));
+        line.push(ratio(rate(Way::New), rate(Way::Jobs)));
+        line.push(ratio(rate(Way::Warmed), rate(Way::Jobs)));
+        line.push(ratio(rate(Way::Warmed), rate(Way::Ring)));
+        line.push(ratio(rate(Way::Warmed), rate(Way::Unwritten)));
+        line
+    });
+    Section {
+        title: "Durable appends of 128 KiB: the store beside fio (MB/s)",
+        goal: "warmed store / fio threads >= 0.7",
+        header: &[
+            "partitions",
+            "depth",
+            "store, new log",
+            "store, warmed",
+            "fio threads, written",
+            "fio queue, written",
+            "fio threads, unwritten",
+            "new / threads",
+            "**warmed / threads**",
+            "warmed / queue",
+            "warmed / unwritten",
+        ],
+        lines: lines.collect(),
+    }
+}
+
+/// Where the store runs.
+struct ShardOfOne {
+    folder: PathBuf,
+    cpu: usize,
+}
+
+impl ShardOfOne {
+    /// Bytes a second that one shard makes durable.
+    fn append(&self, row: &Row, warm_up: Duration, seconds: u32) -> Result<f64, CompareError> {
+        let folder = self.folder.join("store");
+        std::fs::create_dir_all(&folder).map_err(file(&folder))?;
+        let scope = match tuning::flush_covers_other_files(Path::new("/"), &folder) {
+            tuning::FlushScope::Device => FlushScope::Device,
+            tuning::FlushScope::PerFile(_) => FlushScope::PerFile,
+        };
+        let mut config = StoreConfig::new(&folder, ShardId(0), 1);
+        config.flush_scope = scope;
+        let measured = Duration::from_secs(seconds.into());
+        let load = Load { config, partitions: row.partitions, depth: row.depth, warm_up, measured };
+        let spec = ShardSpec { name: "shard-0".to_owned(), cpu: Some(self.cpu), dedicated: false };
+        let make = move |_, io| {
+            let load = load.clone();
+            async move { load.carry_out(io).await }
+        };
+        let running = engine_io_glommio::run(vec![spec], IO_MEMORY_BYTES, &folder, make)?;
+        let outcome = running.join().pop().unwrap_or_else(|| Ok(Err(CompareError::Panicked)));
+        std::fs::remove_dir_all(&folder).map_err(file(&folder))?;
+        outcome.map_err(|_panic| CompareError::Panicked)?
+    }
+}
+
+/// What the shard does.
+#[derive(Clone)]
+struct Load {
+    config: StoreConfig,
+    partitions: usize,
+    depth: usize,
+    warm_up: Duration,
+    measured: Duration,
+}
+
+/// What the producers tell.
+#[derive(Default)]
+struct Progress {
+    durable_bytes: Cell<u64>,
+    is_over: Cell<bool>,
+    failure: RefCell<Option<CompareError>>,
+}
+
+impl Load {
+    async fn carry_out<I: Io>(self, io: I) -> Result<f64, CompareError> {
+        let (store, _) = Store::open(&io, self.config.clone()).await?;
+        let mut logs = Vec::new();
+        for index in 0..self.partitions {
+            let partition = PartitionIndex(i32::try_from(index).unwrap_or(i32::MAX));
+            let at = TopicPartition { topic: TopicId([1; 16]), partition };
+            logs.push(store.open_partition(at, "appends", LogConfig::default(), EPOCH).await?);
+        }
+        let rate = self.time(&io, &logs).await?;
+        store.shutdown().await?;
+        Ok(rate)
+    }
+
+    async fn time<I: Io>(&self, io: &I, logs: &[PartitionLog<I>]) -> Result<f64, CompareError> {
+        let (batch, progress) = (Rc::new(benches::batch(BATCH_BYTES)), Rc::new(Progress::default()));
+        let producers: Vec<I::Task> = (0..self.depth)
+            .map(|number| {
+                let own = share(logs.len(), self.depth, number).into_iter().map(|log| logs[log].clone());
+                io.spawn(produce(own.collect(), Rc::clone(&batch), Rc::clone(&progress)))
+            })
+            .collect();
+        io.sleep(self.warm_up).await;
+        let (bytes, since) = (progress.durable_bytes.get(), io.now());
+        io.sleep(self.measured).await;
+        let (bytes, took) = (progress.durable_bytes.get() - bytes, io.now().since(since));
+        progress.is_over.set(true);
+        for producer in producers {
+            producer.join().await;
+        }
+        match progress.failure.take() {
+            Some(failure) => Err(failure),
+            None => Ok(bytes as f64 / took.as_secs_f64()),
+        }
+    }
+}
+
+/// Which of `count` logs or files producer `number` of `depth` uses: one, or its share where there are more of them.
+pub(crate) fn share(count: usize, depth: usize, number: usize) -> Vec<usize> {
+    if depth >= count { vec![number % count] } else { (number..count).step_by(depth).collect() }
+}
+
+/// Appends to `logs` in turn, each batch once the last one is durable.
+async fn produce<I: Io>(logs: Vec<PartitionLog<I>>, batch: Rc<Vec<u8>>, progress: Rc<Progress>) {
+    for log in logs.iter().cycle() {
+        if progress.is_over.get() {
+            return;
+        }
+        match append(log, &batch).await {
+            Ok(()) => progress.durable_bytes.set(progress.durable_bytes.get() + batch.len() as u64),
+            Err(error) => {
+                progress.failure.replace(Some(error));
+                return;
+            }
+        }
+    }
+}
+
+async fn append<I: Io>(log: &PartitionLog<I>, batch: &[u8]) -> Result<(), CompareError> {
+    // The checksum is left to the copy, which computes it anyway.
+    let (batch, _) = RecordBatch::parse(batch).map_err(|_| CompareError::Mismatch)?;
+    let appended = log.append(batch, AppendOrigin::Client, EPOCH).await?;
+    let end = appended.last_offset.checked_add(1).ok_or(CompareError::Mismatch)?;
+    Ok(log.flushed(end).await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_log_has_a_producer_and_every_producer_a_log() {
+        assert_eq!(share(1, 16, 5), [0]);
+        assert_eq!(share(8, 16, 13), [5]);
+        assert_eq!(share(8, 1, 0), (0..8).collect::<Vec<_>>());
+        assert_eq!(share(8, 3, 2), [2, 5]);
+    }
+}
