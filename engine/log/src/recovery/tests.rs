@@ -229,8 +229,10 @@ fn of_an_index_that_reaches_above_the_checkpoint_only_the_part_below_is_used() {
     let mut scan = RecoveryScan::new(start, *disk.log.config(), NOW).with_index(index);
     let _ = scan.feed(torn);
     let outcome = scan.finish();
-    let last = outcome.segment.index.as_ref().unwrap().floor(Offset::MAX);
-    assert!(last.position < outcome.segment.summary.end_position);
+    let index = outcome.segment.index.unwrap();
+    assert!(index.floor(Offset::MAX).position < outcome.segment.summary.end_position);
+    let below = index.floor(offset(9)).position;
+    assert!(0 < below && below < u32::try_from(position).unwrap(), "the part below is used");
 }
 
 #[test]
