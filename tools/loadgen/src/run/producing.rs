@@ -169,11 +169,10 @@ impl<'a, I: Io> Maker<'a, I> {
         };
         let key = key.as_ref().map(<[u8; 8]>::as_slice);
         self.made += 1;
-        let record_bytes = plan.record_bytes as usize;
-        let partition = self.partitioner.choose(key, plan.partitions, record_bytes);
-        let place = usize::try_from(partition.0).expect("a chosen partition is not negative");
+        let place = self.choose(key);
         let sequence = self.next_sequences[place];
         self.next_sequences[place] += 1;
+        let partition = u32::try_from(place).unwrap_or(u32::MAX);
         let stamp = Stamp { producer: self.number, partition, sequence, due };
         let filling = self.filling[place].get_or_insert_with(|| Filling {
             writer: BatchWriter::new(self.producer.buffer()),
