@@ -25,6 +25,13 @@ struct Promises {
     flushed: Option<Offset>,
 }
 
+/// Who appends. What an idempotent producer sends next depends on what the log remembers of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Producers {
+    Plain,
+    Idempotent,
+}
+
 /// How a run of the store goes.
 #[derive(Clone, Debug)]
 struct Run {
@@ -34,7 +41,6 @@ struct Run {
     appends_per_flush: u64,
     crash_after: Duration,
     mode: CrashMode,
-    idempotent: bool,
 }
 
 fn run() -> impl Strategy<Value = Run> {
@@ -44,26 +50,31 @@ fn run() -> impl Strategy<Value = Run> {
         1 => Just(CrashMode::KeepAll),
     ];
     let batch_bytes = prop_oneof![10_usize..300, 300_usize..5_000, 5_000_usize..60_000];
-    let crash_after = prop_oneof![0_u64..3_000, 3_000_u64..60_000, 60_000_u64..3_000_000];
-    (1_i32..4, batch_bytes, 1_u64..20, crash_after, mode, any::<bool>()).prop_map(
-        |(partitions, batch_bytes, appends_per_flush, micros, mode, idempotent)| Run {
+    let crash_after = prop_oneof![0_u64..3_000, 3_000_u64..60_000, 60_000_u64..400_000];
+    (1_i32..4, batch_bytes, 1_u64..20, crash_after, mode).prop_map(
+        |(partitions, batch_bytes, appends_per_flush, micros, mode)| Run {
             partitions,
             batch_bytes,
             appends_per_flush,
             crash_after: Duration::from_micros(micros),
             mode,
-            idempotent,
         },
     )
 }
 
 /// Appends until the machine crashes, and notes what it was promised.
-fn produce(machine: &Machine, log: SimLog, run: &Run, number: u64, promises: &Rc<RefCell<Promises>>) -> SimTask {
+fn produce(
+    machine: &Machine,
+    log: SimLog,
+    run: &Run,
+    (number, producers): (u64, Producers),
+    promises: &Rc<RefCell<Promises>>,
+) -> SimTask {
     let (run, promises, io) = (run.clone(), Rc::clone(promises), machine.node.io());
     let paced = machine.node.io();
     io.spawn(async move {
-        for seed in 0..3_000_u64 {
-            let bytes = if run.idempotent {
+        for seed in 0..120_u64 {
+            let bytes = if producers == Producers::Idempotent {
                 let sequence = i32::try_from(promises.borrow().model.end().value()).unwrap();
                 batch_of(1, sequence, 2, run.batch_bytes)
             } else {
@@ -94,10 +105,13 @@ fn check(machine: &Machine, log: &SimLog, promises: &mut Promises, mode: CrashMo
     promises.flushed = Some(end);
 }
 
-fn survive(seed: u64, runs: &[Run], segment_bytes: u32, scope: FlushScope) {
+fn survive(seed: u64, runs: &[Run], segment_bytes: u32, scope: FlushScope, producers: Producers) {
     let mut machine = Machine::new(seed);
     machine.log_config.segment_bytes = segment_bytes;
     machine.config.flush_scope = scope;
+    if scope == FlushScope::Device {
+        machine.disk().flush_covers_device();
+    }
     machine.config.checkpoint_bytes = 100_000;
     machine.config.checkpoint_interval = Duration::from_millis(20);
     machine.config.tail_bytes_per_partition = 32 << 10;
@@ -110,7 +124,7 @@ fn survive(seed: u64, runs: &[Run], segment_bytes: u32, scope: FlushScope) {
             let log = machine.open(&store, partition(i32::try_from(index).unwrap()));
             check(&machine, &log, &mut promises.borrow_mut(), mode);
             if i32::try_from(index).unwrap() < run.partitions {
-                tasks.push(produce(&machine, log, run, (number * 4 + index) as u64, promises));
+                tasks.push(produce(&machine, log, run, ((number * 4 + index) as u64, producers), promises));
             }
         }
         machine.pause(run.crash_after);
@@ -129,7 +143,7 @@ fn survive(seed: u64, runs: &[Run], segment_bytes: u32, scope: FlushScope) {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 64, failure_persistence: None, max_shrink_iters: 40, ..ProptestConfig::default()
+        cases: 24, failure_persistence: None, max_shrink_iters: 10, ..ProptestConfig::default()
     })]
 
     #[test]
@@ -138,24 +152,25 @@ proptest! {
         runs in prop::collection::vec(run(), 1..5),
         segment_bytes in prop_oneof![20_000_u32..60_000, 60_000_u32..600_000],
         per_file: bool,
+        idempotent: bool,
     ) {
         let scope = if per_file { FlushScope::PerFile } else { FlushScope::Device };
-        survive(seed, &runs, segment_bytes, scope);
+        let producers = if idempotent { Producers::Idempotent } else { Producers::Plain };
+        survive(seed, &runs, segment_bytes, scope, producers);
     }
 }
 
 /// One run, crashed at each of many moments: the first appends, the first rolls, the first checkpoints.
 #[test]
 fn every_moment_of_a_start_is_a_good_one_to_crash_at() {
-    for micros in (0..12_000).step_by(61) {
+    for micros in (0..12_000).step_by(83) {
         let run = Run {
             partitions: 2,
             batch_bytes: 3_000,
             appends_per_flush: 2,
             crash_after: Duration::from_micros(micros),
             mode: CrashMode::KeepRandomSectors,
-            idempotent: false,
         };
-        survive(7, &[run.clone(), run], 20_000, FlushScope::Device);
+        survive(7, &[run.clone(), run], 20_000, FlushScope::Device, Producers::Plain);
     }
 }

@@ -42,7 +42,10 @@ fn a_clean_end_is_found_clean_and_costs_no_io_until_used() {
     let before = machine.sim.now();
     let log = machine.open(&store, partition(0));
     let took = machine.sim.now().since(before);
-    assert!(took < Duration::from_micros(10), "opening a closed partition takes no disk operation, but {took:?}");
+    assert!(
+        took < Duration::from_micros(10),
+        "opening a closed partition takes no disk operation, but {took:?}"
+    );
     assert_eq!((store.metrics().recoveries, store.metrics().descriptors_now), (0, 0));
     assert_eq!((log.offsets().log_end, log.offsets().high_watermark), (model.end(), at(20)));
     assert_eq!(read_all(&machine, &log), model.bytes_from(at(0)));

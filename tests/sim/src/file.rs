@@ -69,12 +69,12 @@ impl DirectFile for SimFile {
         let (machine, open) = (self.seat.boot.machine, self.open.clone());
         let FileId(file) = open.file;
         self.seat.world(|world| world.record(Event::FlushStarted { machine, file }));
-        let mark = self.seat.disk(|disk, _| disk.file(open.file).flush_mark());
+        let covered = self.seat.disk(|disk, _| disk.flush_marks(open.file));
         let flushed = self.seat.operate_early(
             |latency| &latency.flush,
             move |world| {
                 let (disk, random) = world.disk(machine);
-                let result = disk.end_flush(open.file, mark, random);
+                let result = disk.end_flush(&covered, random);
                 world.record(Event::FlushEnded { machine, file, failed: result.is_err() });
                 result
             },

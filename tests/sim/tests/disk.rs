@@ -469,6 +469,32 @@ fn ranges_are_resident_or_cold_by_chance_and_resident_after_a_prefetch() {
 }
 
 #[test]
+fn a_flush_covers_other_files_only_where_told_so_and_only_blocks_written_before() {
+    for covers in [false, true] {
+        let (sim, node, io) = world(16);
+        if covers {
+            node.disk().flush_covers_device();
+        }
+        let other = Path::new("other");
+        sim.block_on(async {
+            let file = durable_file(&io).await;
+            let flushed = io.open(other, OpenMode::New).await.unwrap();
+            io.flush_folder(Path::new("")).await.unwrap();
+            file.write(0, filled(&io, 1, 3)).await.unwrap();
+            file.flush().await.unwrap();
+            // One block that is durable, and one that no flush has seen.
+            file.write(0, filled(&io, 1, 7)).await.unwrap();
+            file.allocate(8 * BLOCK, 8 * BLOCK).await.unwrap();
+            file.write(8 * BLOCK, filled(&io, 1, 7)).await.unwrap();
+            flushed.flush().await.unwrap();
+        });
+        let durable = node.disk().durable(PATH).unwrap();
+        assert_eq!(durable[0] == 7, covers);
+        assert_eq!(durable.get(8 * BLOCK_BYTES), None, "fresh space needs a flush of its own");
+    }
+}
+
+#[test]
 #[should_panic(expected = "isn't of whole blocks")]
 fn an_unaligned_write_is_a_bug() {
     let (sim, _node, io) = world(14);

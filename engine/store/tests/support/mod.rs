@@ -38,6 +38,7 @@ impl Machine {
         let node = sim.node();
         let mut config = StoreConfig::new("data", ShardId(0), 1);
         config.flush_scope = FlushScope::Device;
+        node.disk().flush_covers_device();
         config.pool_bytes = 16 << 20;
         config.tail_bytes_per_partition = 256 << 10;
         config.allocation_bytes_min = 64 << 10;

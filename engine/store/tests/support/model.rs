@@ -48,7 +48,8 @@ impl Model {
     pub(crate) fn check_prefix(&self, from: Offset, bytes: &[u8]) -> Offset {
         let whole = self.bytes_from(from);
         assert!(bytes.len() <= whole.len(), "{} bytes read of {}", bytes.len(), whole.len());
-        assert!(whole.starts_with(bytes), "what is read is what was appended");
+        let differs = whole.iter().zip(bytes).position(|(appended, read)| appended != read);
+        assert_eq!(differs, None, "byte {differs:?} of {} read isn't what was appended", bytes.len());
         let (mut rest, mut end) = (bytes, from);
         while !rest.is_empty() {
             let (batch, behind) = RecordBatch::parse(rest).expect("no batch is cut or damaged");

@@ -3,7 +3,7 @@
 use core::ops::Range;
 use std::rc::Rc;
 
-use engine_io::Buffer;
+use engine_io::{BLOCK_BYTES, Buffer};
 
 use super::image::Image;
 use crate::buffer::SimBuffer;
@@ -59,6 +59,13 @@ impl Piece {
                 .map(|sector| self.sectors(sector..sector + 1))
                 .collect(),
         }
+    }
+
+    /// Its blocks, one by one.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = Self> {
+        let sectors_per_block = BLOCK_BYTES as u64 / SECTOR_BYTES;
+        let blocks = (self.part.len() as u64).div_ceil(BLOCK_BYTES as u64);
+        (0..blocks).map(move |block| self.sectors(block * sectors_per_block..(block + 1) * sectors_per_block))
     }
 
     fn sectors(&self, sectors: Range<u64>) -> Self {

@@ -29,6 +29,13 @@ impl SimDisk {
         self.with(|disk| disk.capacity_bytes = bytes);
     }
 
+    /// Lets a flush of one file also cover what had been written to others, where that lies in blocks that were durably
+    /// written before. So do file systems that send the device a flush and nothing else. Without this call a flush
+    /// covers its own file only.
+    pub fn flush_covers_device(&self) {
+        self.with(|disk| disk.flush_covers_device = true);
+    }
+
     /// How many bytes of space the files take, those included that are removed and still open.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {

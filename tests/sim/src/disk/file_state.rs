@@ -135,6 +135,35 @@ impl FileState {
         }
     }
 
+    /// A flush of another file has reached the device: of the writes below the mark, the blocks that were durably
+    /// written before are durable again. The rest needs the file system to note something, and a flush of its own.
+    pub(crate) fn complete_device_flush(&mut self, mark: u64) {
+        let is_truncation =
+            |(number, change): &(u64, Change)| *number < mark && matches!(change, Change::Truncate(_));
+        if self.unflushed.iter().any(is_truncation) {
+            return;
+        }
+        for (number, change) in mem::take(&mut self.unflushed) {
+            match change {
+                Change::Write(piece) if number < mark => self.keep_fresh_blocks(number, &piece),
+                other @ (Change::Write(_) | Change::Allocate(_) | Change::Truncate(_)) => {
+                    self.unflushed.push_back((number, other));
+                }
+            }
+        }
+    }
+
+    /// Makes the blocks of a write durable that were so before; the others stay unflushed.
+    fn keep_fresh_blocks(&mut self, number: u64, piece: &Piece) {
+        for block in piece.blocks() {
+            if self.durable.has_block(block.position) {
+                self.durable.put(block.position, block.bytes());
+            } else {
+                self.unflushed.push_back((number, Change::Write(block)));
+            }
+        }
+    }
+
     /// The flush failed: chance decides now what it had made durable, and no later flush changes that.
     pub(crate) fn fail_flush(&mut self, mark: u64, random: &mut Random) {
         let covered = self.unflushed.partition_point(|(number, _)| *number < mark);

@@ -67,6 +67,11 @@ impl Image {
         }
     }
 
+    /// Whether the block at `position` was written before: writing it again changes nothing but its bytes.
+    pub(crate) fn has_block(&self, position: u64) -> bool {
+        position < self.size && self.blocks.contains_key(&(position / BLOCK))
+    }
+
     /// Up to `bytes` bytes from `position` on; less only at the end of the file.
     pub(crate) fn read(&self, position: u64, bytes: usize) -> Vec<u8> {
         let available = usize::try_from(self.size.saturating_sub(position)).unwrap_or(usize::MAX);

@@ -49,6 +49,8 @@ pub(crate) struct Disk {
     pub(crate) faults: DiskFaults,
     /// How many bytes all files together may take.
     pub(crate) capacity_bytes: u64,
+    /// Whether a flush of one file also covers writes to others, as far as these need nothing but data.
+    pub(crate) flush_covers_device: bool,
     names: Namespace,
     files: BTreeMap<FileId, FileState>,
 }
@@ -62,12 +64,19 @@ pub(crate) struct OpenFile {
     _token: OpenToken,
 }
 
+/// The changes that a flush covers: of each file those below its mark.
+pub(crate) struct FlushMarks {
+    file: FileId,
+    marks: Vec<(FileId, u64)>,
+}
+
 impl Disk {
     pub(crate) fn new() -> Self {
         Self {
             latency: DiskLatency::default(),
             faults: DiskFaults::default(),
             capacity_bytes: u64::MAX,
+            flush_covers_device: false,
             names: Namespace::default(),
             files: BTreeMap::new(),
         }
@@ -113,16 +122,26 @@ impl Disk {
         Ok(())
     }
 
-    /// Ends a flush that covers the changes below `mark`.
-    pub(crate) fn end_flush(&mut self, file: FileId, mark: u64, random: &mut Random) -> io::Result<()> {
+    /// What a flush that starts now covers.
+    pub(crate) fn flush_marks(&self, file: FileId) -> FlushMarks {
+        let covered = |other: FileId| other == file || self.flush_covers_device;
+        let files = self.files.iter().filter(|(other, _)| covered(**other));
+        FlushMarks { file, marks: files.map(|(other, state)| (*other, state.flush_mark())).collect() }
+    }
+
+    /// Ends a flush that covers the changes below the marks.
+    pub(crate) fn end_flush(&mut self, covered: &FlushMarks, random: &mut Random) -> io::Result<()> {
         let fails = self.faults.flush_fails();
-        let state = self.file(file);
-        if fails {
-            state.fail_flush(mark, random);
-            return Err(device_error());
+        for (file, mark) in &covered.marks {
+            let Some(state) = self.files.get_mut(file) else { continue };
+            match (*file == covered.file, fails) {
+                (true, true) => state.fail_flush(*mark, random),
+                (true, false) => state.complete_flush(*mark),
+                (false, true) => {}
+                (false, false) => state.complete_device_flush(*mark),
+            }
         }
-        state.complete_flush(mark);
-        Ok(())
+        if fails { Err(device_error()) } else { Ok(()) }
     }
 
     /// Allocates; where space runs out, chance decides whether what is left is taken.
