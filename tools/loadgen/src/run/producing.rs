@@ -69,7 +69,7 @@ struct Maker<'a, I: Io> {
     producer: &'a Producer<I>,
     number: u32,
     partitioner: Partitioner,
-    /// Where records without key go until a batch is full.
+    /// Where records without key go until the batch leaves.
     current: Option<usize>,
     made: u64,
     /// By partition.
@@ -88,7 +88,7 @@ impl<'a, I: Io> Maker<'a, I> {
             shard,
             producer,
             number,
-            // Without key it draws anew each time it is asked, which is when a batch is full.
+            // Without key it draws anew each time it is asked, which is when a batch has left.
             partitioner: Partitioner::new(shard.plan.partitioner, 1, seed),
             current: None,
             made: 0,
@@ -190,9 +190,6 @@ impl<'a, I: Io> Maker<'a, I> {
             "a batch takes records until it is as large as the plan says, which is less than it can hold",
         );
         let is_full = filling.writer.batch_bytes() + record_bytes > plan.batch_bytes as usize;
-        if is_full {
-            self.current = None;
-        }
         is_full.then_some(place)
     }
 
@@ -224,6 +221,7 @@ impl<'a, I: Io> Maker<'a, I> {
         let Some(Filling { writer, first_sequence, due, .. }) = self.filling[partition].take() else {
             return Ok(());
         };
+        self.current = self.current.filter(|current| *current != partition);
         let place = u32::try_from(partition).unwrap_or(u32::MAX);
         let batch = writer.seal(self.shard.plan.compression)?;
         let asked = self.shard.io.now();
