@@ -153,15 +153,29 @@ fn decode_states(entry: &LogEntry) -> Result<(LeaderEpochs, Producers), CorruptC
 async fn make_folders<I: Io>(shard: &Shard<I>, opening: &Opening) -> Result<(), DiskError> {
     let folder = shard.layout.partition(opening.at);
     shard.io.create_folder(&folder).await.map_err(disk(DiskOperation::Folder, &folder))?;
+    if is_named(shard, opening).await? {
+        return Ok(());
+    }
+    let name = shard.layout.topic_name(opening.at.topic);
+    let Err(error) = shard.io.write_file(&name, opening.topic_name.clone().into_bytes()).await else {
+        return Ok(());
+    };
+    // Partitions of a new topic open at once, on several shards, and all write its name. One whose file another has
+    // already moved into place finds nothing to move.
+    let is_moved = error.kind() == io::ErrorKind::NotFound && is_named(shard, opening).await?;
+    if is_moved { Ok(()) } else { Err(DiskError::new(DiskOperation::Write, &name, &error)) }
+}
+
+/// Whether the topic's folder says whose it is.
+async fn is_named<I: Io>(shard: &Shard<I>, opening: &Opening) -> Result<bool, DiskError> {
     let name = shard.layout.topic_name(opening.at.topic);
     match shard.io.read_file(&name, opening.topic_name.len()).await {
-        Ok(known) if known == opening.topic_name.as_bytes() => return Ok(()),
-        Ok(_) => {}
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::FileTooLarge) => {}
-        Err(error) => return Err(DiskError::new(DiskOperation::Read, &name, &error)),
+        Ok(known) => Ok(known == opening.topic_name.as_bytes()),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::FileTooLarge) => {
+            Ok(false)
+        }
+        Err(error) => Err(DiskError::new(DiskOperation::Read, &name, &error)),
     }
-    let bytes = opening.topic_name.clone().into_bytes();
-    shard.io.write_file(&name, bytes).await.map_err(disk(DiskOperation::Write, &name))
 }
 
 /// The segments in a partition's folder, in order.
