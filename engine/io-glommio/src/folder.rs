@@ -36,16 +36,22 @@ pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
 ///
 /// A folder that exists is flushed into its parent too: whoever made it may have crashed before doing so.
 pub(crate) fn create_folder(path: &Path) -> io::Result<()> {
-    match fs::create_dir(path) {
-        Ok(()) => {}
+    match create_or_find(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound && parent(path) != path => {
             create_folder(parent(path))?;
-            fs::create_dir(path)?;
+            create_or_find(path)?;
         }
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
-        Err(error) => return Err(error),
+        found => found?,
     }
     flush_folder(parent(path))
+}
+
+/// Several shards may make the same folder at once: to find it made is as good as making it.
+fn create_or_find(path: &Path) -> io::Result<()> {
+    match fs::create_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        result => result,
+    }
 }
 
 /// The names in a folder, sorted.
@@ -85,5 +91,31 @@ pub(crate) fn parent(path: &Path) -> &Path {
         Some(folder) if folder.as_os_str().is_empty() => Path::new("."),
         Some(folder) => folder,
         None => path,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_folder_made_by_several_threads_at_once_is_there_for_all() {
+        let root = tempfile::tempdir().unwrap();
+        for turn in 0..40 {
+            let deep = root.path().join(format!("{turn}/a/b"));
+            let start = Barrier::new(4);
+            thread::scope(|scope| {
+                for child in 0..4 {
+                    let (deep, start) = (&deep, &start);
+                    scope.spawn(move || {
+                        start.wait();
+                        create_folder(&deep.join(child.to_string())).unwrap();
+                    });
+                }
+            });
+        }
     }
 }
