@@ -4,8 +4,12 @@
 //! one stores bytes that its own consumers can't read, and decompressing every batch would cost more than the
 //! rest of an append together.
 
+use zerocopy::FromBytes;
+
 use crate::Timestamp;
-use crate::batch::{BatchHeader, RecordBatch, TimestampType};
+use crate::batch::{
+    BATCH_LENGTH_EXCLUDES_BYTES, BatchHeader, CHECKSUM_FROM, RawHeader, RecordBatch, TimestampType,
+};
 use crate::compression::Compression;
 use crate::error::{CorruptBatch, CorruptRecord};
 use crate::record::{Record, Records};
@@ -159,16 +163,25 @@ fn refusal_of_header(corrupt: CorruptBatch, bytes: &[u8]) -> ClientBatchError {
             ClientBatchError::InvalidRecord(InvalidRecord::NoBatch)
         }
         CorruptBatch::Magic(magic) => ClientBatchError::InvalidRecord(InvalidRecord::Magic(magic)),
-        CorruptBatch::RecordCount { record_count, last_offset_delta } => {
+        CorruptBatch::RecordCount { record_count, last_offset_delta } if is_undamaged(bytes) => {
             ClientBatchError::InvalidRecord(InvalidRecord::Count { record_count, last_offset_delta })
         }
         CorruptBatch::HeaderIncomplete { .. }
         | CorruptBatch::LengthTooSmall(_)
         | CorruptBatch::TooLarge { .. }
         | CorruptBatch::Truncated { .. }
+        | CorruptBatch::RecordCount { .. }
         | CorruptBatch::Checksum { .. }
         | CorruptBatch::Codec(_) => ClientBatchError::Corrupt(corrupt),
     }
+}
+
+/// Whether the checksum holds of a batch whose header makes no sense: if so, its client made it like that.
+fn is_undamaged(bytes: &[u8]) -> bool {
+    let Ok((raw, _)) = RawHeader::ref_from_prefix(bytes) else { return false };
+    let length = u32::try_from(raw.batch_length.get()).unwrap_or(0);
+    let end = usize::try_from(length.saturating_add(BATCH_LENGTH_EXCLUDES_BYTES)).unwrap_or(usize::MAX);
+    bytes.get(CHECKSUM_FROM..end).is_some_and(|covered| crc32c::crc32c(covered) == raw.crc.get())
 }
 
 fn check_identity(header: &BatchHeader) -> Result<(), InvalidRecord> {

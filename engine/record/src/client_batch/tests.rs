@@ -109,6 +109,16 @@ fn a_client_batch_has_one_record_for_each_offset() {
 }
 
 #[test]
+fn a_count_damaged_on_its_way_may_be_sent_again() {
+    for at in [24, 26, 58, 60] {
+        let mut damaged = plain();
+        damaged[at] ^= 4;
+        let refused = refusal(&damaged, &RULES);
+        assert!(matches!(refused, ClientBatchError::Corrupt(_)), "byte {at}: {refused}");
+    }
+}
+
+#[test]
 fn only_brokers_write_control_batches() {
     assert_eq!(invalid(&batch(BatchBuilder::new().as_control(), &[150])), InvalidRecord::Control);
 }
