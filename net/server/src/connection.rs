@@ -7,15 +7,16 @@
 
 use core::cell::Cell;
 use core::task::Poll;
+use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
 use core::future::poll_fn;
-use engine_io::{Closer, Io, SendPiece, Signal, Stream, StreamReader, StreamWriter, Task, first};
+use engine_io::{Closer, Io, SendPiece, Signal, Stream, StreamReader, StreamWriter, Task, deadline, first};
 use engine_record::Instant;
 
 use crate::dispatch;
-use crate::frame_reader::{FrameReadError, FrameReader};
+use crate::frame_reader::{FrameReadError, FrameReader, RequestFrame};
 use crate::hooks::Principal;
 use crate::notices::Notice;
 use crate::reply_queue::{PendingReply, ReplyQueue};
@@ -37,9 +38,8 @@ pub(crate) struct Connection<I: Io> {
     pub(crate) principal: Principal,
     replies: ReplyQueue<I>,
     closer: CloserOf<I>,
-    /// When bytes last came or left.
-    active_at: Cell<Instant>,
-    doing: Cell<Doing>,
+    reading: Activity,
+    writing: Activity,
     /// Nobody is there any more to take replies.
     hung_up: Cell<bool>,
     hanging_up: Signal,
@@ -47,23 +47,51 @@ pub(crate) struct Connection<I: Io> {
     muted_until: Cell<Instant>,
 }
 
-/// What a connection's tasks are busy with; it decides how long that may take.
+/// What one of a connection's tasks waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Doing {
-    /// Waiting for a request.
-    Idle,
-    /// In the middle of a frame.
-    Receiving,
-    /// Working on requests.
+enum Doing {
+    /// Nothing of the client: its next request may come whenever it likes.
+    Resting,
+    /// Bytes of the client: the rest of a frame, or that it takes what is sent.
+    Transferring,
+    /// The server's own work.
     Working,
-    /// Sending, with a client that must take it.
-    Sending,
+}
+
+/// What one of a connection's tasks does, and since when. The tasks don't share one: a client that takes no replies
+/// would hide behind the requests it sends.
+struct Activity {
+    doing: Cell<Doing>,
+    since: Cell<Instant>,
+}
+
+impl Activity {
+    fn new(doing: Doing, now: Instant) -> Self {
+        Self { doing: Cell::new(doing), since: Cell::new(now) }
+    }
+
+    fn now_does(&self, doing: Doing, now: Instant) {
+        self.doing.set(doing);
+        self.since.set(now);
+    }
+
+    fn has_done(&self, doing: Doing, now: Instant) -> Option<Duration> {
+        (self.doing.get() == doing).then(|| now.since(self.since.get()))
+    }
 }
 
 impl<I: Io> Connection<I> {
-    /// How long it has been in the state it is in.
-    pub(crate) fn stalled(&self, now: Instant) -> (Doing, core::time::Duration) {
-        (self.doing.get(), now.since(self.active_at.get()))
+    /// How long the client has kept the server in the middle of a frame or a reply.
+    pub(crate) fn transferring(&self, now: Instant) -> Option<Duration> {
+        let longest = [&self.reading, &self.writing].map(|task| task.has_done(Doing::Transferring, now));
+        longest.into_iter().max().flatten()
+    }
+
+    /// How long the client has asked for nothing and nothing was under way for it.
+    pub(crate) fn idle(&self, now: Instant) -> Option<Duration> {
+        let silent = self.reading.has_done(Doing::Resting, now)?;
+        let quiet = self.writing.has_done(Doing::Resting, now)?;
+        (self.replies.in_flight() == 0).then_some(silent.min(quiet))
     }
 
     /// Ends the connection, also from outside its tasks. Replies under way are dropped.
@@ -97,11 +125,6 @@ impl<I: Io> Connection<I> {
     pub(crate) fn mute(&self, until: Instant) {
         self.muted_until.set(self.muted_until.get().max(until));
     }
-
-    fn now_doing(&self, doing: Doing, now: Instant) {
-        self.doing.set(doing);
-        self.active_at.set(now);
-    }
 }
 
 /// Serves a connection until it ends. Resolves when both its tasks have.
@@ -114,8 +137,8 @@ pub(crate) async fn serve<I: Io>(shard: Rc<Shard<I>>, stream: I::Stream) {
         principal: Principal::anonymous(),
         replies: ReplyQueue::new(shard.limits().requests_in_flight),
         closer: reader.closer(),
-        active_at: Cell::new(shard.io().now()),
-        doing: Cell::new(Doing::Idle),
+        reading: Activity::new(Doing::Resting, shard.io().now()),
+        writing: Activity::new(Doing::Resting, shard.io().now()),
         hung_up: Cell::new(false),
         hanging_up: Signal::new(),
         muted_until: Cell::new(Instant::ZERO),
@@ -124,7 +147,11 @@ pub(crate) async fn serve<I: Io>(shard: Rc<Shard<I>>, stream: I::Stream) {
     let writing = shard.io().spawn(write_replies(Rc::clone(&shard), Rc::clone(&connection), writer));
     read_requests(&shard, &connection, reader).await;
     connection.replies.close();
-    writing.join().await;
+    // Nobody reads any more, so nobody would notice that the client is gone: what is under way gets no longer than in
+    // a shutdown.
+    if deadline(shard.io(), shard.io().now().after(shard.limits().drain), writing.join()).await.is_none() {
+        connection.close();
+    }
     connection.closer.close();
 }
 
@@ -139,23 +166,39 @@ async fn read_requests<I: Io>(
     let mut frames = FrameReader::new(reader, limit, shard.request_memory().clone());
     while connection.replies.has_room().await {
         wait_while_muted(shard, connection).await;
-        let doing = if frames.is_within_frame() { Doing::Receiving } else { Doing::Idle };
-        connection.now_doing(doing, shard.io().now());
-        let frame = match frames.next().await {
+        let frame = match next_frame(shard, connection, &mut frames).await {
             Ok(Some(frame)) => frame,
             // A client that is gone takes no replies: a long poll must not outlive it.
-            Ok(None) | Err(FrameReadError::Receive(_)) => return connection.close(),
-            Err(error @ (FrameReadError::Frame(_) | FrameReadError::CutShort)) => {
+            Ok(None) | Err(FrameReadError::Receive(_) | FrameReadError::CutShort) => {
+                return connection.close();
+            }
+            Err(FrameReadError::Frame(error)) => {
                 shard.notice(Notice::BadRequest, |held_back| {
                     tracing::warn!(peer = %connection.peer, %error, held_back, "closing a connection");
                 });
                 return;
             }
         };
-        connection.now_doing(Doing::Working, shard.io().now());
+        connection.reading.now_does(Doing::Working, shard.io().now());
         let reply = dispatch::start(shard, connection, frame).await;
         connection.replies.push(reply);
     }
+}
+
+/// The next request's frame. From its first byte on, the client may not take its time any more.
+async fn next_frame<I: Io>(
+    shard: &Shard<I>,
+    connection: &Connection<I>,
+    frames: &mut FrameReader<<I::Stream as Stream>::Reader>,
+) -> Result<Option<RequestFrame>, FrameReadError> {
+    if !frames.is_within_frame() {
+        connection.reading.now_does(Doing::Resting, shard.io().now());
+        if !frames.begin().await? {
+            return Ok(None);
+        }
+    }
+    connection.reading.now_does(Doing::Transferring, shard.io().now());
+    frames.next().await
 }
 
 async fn wait_while_muted<I: Io>(shard: &Rc<Shard<I>>, connection: &Connection<I>) {
@@ -187,9 +230,9 @@ async fn write_replies<I: Io>(
             }
         }
         let count = sending.count;
-        connection.now_doing(Doing::Sending, shard.io().now());
+        connection.writing.now_does(Doing::Transferring, shard.io().now());
         let sent = sending.send(&mut writer).await;
-        connection.now_doing(Doing::Idle, shard.io().now());
+        connection.writing.now_does(Doing::Resting, shard.io().now());
         connection.replies.sent(count);
         if let Some(reason) = closing {
             report(&shard, &connection, &reason);

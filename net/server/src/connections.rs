@@ -10,7 +10,7 @@ use engine_io::{Io, Signal};
 use engine_record::Instant;
 
 use crate::config::Limits;
-use crate::connection::{Connection, Doing};
+use crate::connection::Connection;
 
 /// A connection without requests is closed after this (`connections.max.idle.ms`).
 const IDLE_MAX: Duration = Duration::from_secs(600);
@@ -135,12 +135,8 @@ impl<I: Io> Connections<I> {
 }
 
 fn is_stalled<I: Io>(connection: &Connection<I>, now: Instant) -> bool {
-    let (doing, since) = connection.stalled(now);
-    match doing {
-        Doing::Idle => since > IDLE_MAX,
-        Doing::Receiving | Doing::Sending => since > TRANSFER_MAX,
-        Doing::Working => false,
-    }
+    let beyond = |since: Option<Duration>, longest| since.is_some_and(|since| since > longest);
+    beyond(connection.transferring(now), TRANSFER_MAX) || beyond(connection.idle(now), IDLE_MAX)
 }
 
 impl<I: Io> Drop for Admission<I> {

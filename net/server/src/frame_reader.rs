@@ -53,6 +53,14 @@ impl<R: StreamReader> FrameReader<R> {
         Self { stream, buffer: Vec::new(), start: 0, busy: false, limit, memory }
     }
 
+    /// Waits for the first bytes of the next frame. False where the client has closed its side.
+    ///
+    /// # Errors
+    /// [`FrameReadError::Receive`].
+    pub(crate) async fn begin(&mut self) -> Result<bool, FrameReadError> {
+        self.receive().await
+    }
+
     /// The next frame, once there is memory for it; `None` where the client has closed the connection between frames.
     pub(crate) async fn next(&mut self) -> Result<Option<RequestFrame>, FrameReadError> {
         loop {

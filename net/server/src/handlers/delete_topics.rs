@@ -18,6 +18,9 @@ use crate::shard::Shard;
 /// From this version on topics are given by name or id.
 const BY_ID_FROM: i16 = 6;
 
+/// From this version on clients know that deletion may be forbidden.
+const DISABLED_FROM: i16 = 3;
+
 /// One topic's outcome.
 struct Outcome {
     name: Option<String>,
@@ -57,7 +60,8 @@ async fn delete<I: Io>(shard: &Rc<Shard<I>>, request: &Request<I>, topic: &Delet
         return refuse(ErrorCode::INVALID_REQUEST);
     }
     if !shard.config().broker.delete_topics {
-        return refuse(ErrorCode::TOPIC_DELETION_DISABLED);
+        let known = request.version >= DISABLED_FROM;
+        return refuse(if known { ErrorCode::TOPIC_DELETION_DISABLED } else { ErrorCode::INVALID_REQUEST });
     }
     let image = shard.image();
     let found = match topic.name {

@@ -91,11 +91,9 @@ fn refuse(asked: &FetchRequest<'_>) -> Option<ErrorCode> {
         return Some(ErrorCode::CLUSTER_AUTHORIZATION_FAILED);
     }
     match (asked.session_id, asked.session_epoch) {
-        // A session may be asked for; it isn't granted.
-        (0, -1 | 0) => None,
+        // A new session may be asked for, and one that can't exist here closed or replaced; none is granted.
+        (_, -1 | 0) => None,
         (0, _) => Some(ErrorCode::INVALID_FETCH_SESSION_EPOCH),
-        // The last request of a session that can't exist here: nothing is left to close.
-        (_, -1) => None,
         (_, _) => Some(ErrorCode::FETCH_SESSION_ID_NOT_FOUND),
     }
 }
@@ -269,7 +267,7 @@ fn respond<I: Io>(
                 }
                 Err(why) => {
                     moved_away |= why.leader.is_some();
-                    writer.partition(&not_found(partition.index, why), 0)?;
+                    writer.partition(&not_found(request.version, partition.index, why), 0)?;
                 }
             }
         }
@@ -294,10 +292,12 @@ fn found<I: Io>(index: i32, read: &Read<I>, isolation_level: i8) -> FetchedParti
     }
 }
 
-fn not_found(index: i32, why: NotServed) -> FetchedPartition<'static> {
+fn not_found(version: i16, index: i32, why: NotServed) -> FetchedPartition<'static> {
+    // A topic that went while the request waited is gone by the name it was asked for.
+    let gone_by_name = version < TOPIC_ID_FROM && why.error == ErrorCode::UNKNOWN_TOPIC_ID;
     FetchedPartition {
         partition_index: index,
-        error_code: why.error,
+        error_code: if gone_by_name { ErrorCode::UNKNOWN_TOPIC_OR_PARTITION } else { why.error },
         high_watermark: -1,
         current_leader: why
             .leader
