@@ -1,0 +1,166 @@
+//! Disks that fail: nothing is acknowledged that isn't there, and half a broker is none.
+
+use core::time::Duration;
+use std::path::Path;
+
+use net_server::node::NodeError;
+use net_wire::ErrorCode;
+use net_wire::messages::create_topics::CreatableTopic;
+use net_wire::messages::{CreateTopicsRequest, ProduceRequest};
+use sim::CrashMode;
+
+use crate::batches::{batch, large};
+use crate::calls::{PRODUCE, Produce, Topic, produce, read_all};
+use crate::client::Client;
+use crate::node::{Node, config, on_node};
+
+fn is_segment(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "log")
+}
+
+/// Produces; tells whether it was acknowledged: a connection that ends says no.
+async fn is_acknowledged(client: &mut Client, topic: &Topic, acks: i16, records: &[u8]) -> bool {
+    let produce = Produce { acks, ..Produce::new(topic, 0, records) };
+    client.send(PRODUCE, &produce.request()).await;
+    let Some(frame) = client.receive().await else { return false };
+    let mut reader = net_wire::Reader::new(&frame);
+    net_wire::decode_response_header(&mut reader, net_wire::ApiKey::Produce, PRODUCE).unwrap();
+    let response: <ProduceRequest<'_> as net_wire::Request>::Response<'_> =
+        net_wire::Message::decode(&mut reader, PRODUCE).unwrap();
+    response.responses[0].partition_responses[0].error_code.is_none()
+}
+
+/// The shard that failed says why, and the whole node can be taken down.
+async fn ends_with_a_storage_failure(node: &mut Node) {
+    let ended = node.ended().await;
+    assert_eq!(ended.shard.map(|shard| shard.0), Some(0));
+    assert!(matches!(ended.result, Err(NodeError::Store { .. })), "{:?}", ended.result);
+}
+
+#[test]
+fn a_flush_that_fails_acknowledges_nothing_and_ends_the_shard() {
+    on_node(1, config(1), async |mut node| {
+        let topic = node.topic("t", 1).await;
+        let mut client = node.connect(0).await;
+        produce(&mut client, &topic, 0, &batch(&["before"])).await;
+        node.machine().disk().fail_next_flush();
+        assert!(!is_acknowledged(&mut client, &topic, -1, &batch(&["lost"])).await);
+        ends_with_a_storage_failure(&mut node).await;
+        let node = node.restart_after(CrashMode::LoseAllUnflushed).await;
+        let read = read_all(&mut node.connect(0).await, &topic, 0).await;
+        assert_eq!(read[0].1, "before");
+    });
+}
+
+#[test]
+fn a_write_that_fails_acknowledges_nothing_and_ends_the_shard() {
+    for acks in [1, -1] {
+        on_node(2, config(1), async |mut node| {
+            let topic = node.topic("t", 1).await;
+            let mut client = node.connect(0).await;
+            produce(&mut client, &topic, 0, &batch(&["before"])).await;
+            node.machine().disk().fail_writes(is_segment, 0);
+            assert!(!is_acknowledged(&mut client, &topic, acks, &batch(&["lost"])).await);
+            ends_with_a_storage_failure(&mut node).await;
+            node.machine().disk().heal();
+            let node = node.restart_after(CrashMode::KeepAll).await;
+            let read = read_all(&mut node.connect(0).await, &topic, 0).await;
+            assert_eq!(read[0], (0, "before".to_owned()));
+        });
+    }
+}
+
+#[test]
+fn every_request_behind_a_failed_flush_is_refused_or_its_connection_ends() {
+    on_node(3, config(1), async |mut node| {
+        let topic = node.topic("t", 1).await;
+        let mut clients = Vec::new();
+        let records = batch(&["lost"]);
+        for _ in 0..8 {
+            clients.push(node.connect(0).await);
+        }
+        node.machine().disk().fail_next_flush();
+        for client in &mut clients {
+            client.send(PRODUCE, &Produce::new(&topic, 0, &records).request()).await;
+        }
+        ends_with_a_storage_failure(&mut node).await;
+        let read = read_all_after_crash(node, &topic).await;
+        let mut acknowledged = 0;
+        for client in &mut clients {
+            if let Some(frame) = client.receive().await {
+                let mut reader = net_wire::Reader::new(&frame);
+                net_wire::decode_response_header(&mut reader, net_wire::ApiKey::Produce, PRODUCE).unwrap();
+                let response: net_wire::messages::ProduceResponse<'_> =
+                    net_wire::Message::decode(&mut reader, PRODUCE).unwrap();
+                let outcome = &response.responses[0].partition_responses[0];
+                acknowledged += usize::from(outcome.error_code.is_none());
+            }
+        }
+        assert!(acknowledged <= read, "{acknowledged} acknowledged, {read} there");
+    });
+}
+
+async fn read_all_after_crash(node: Node, topic: &Topic) -> usize {
+    let node = node.restart_after(CrashMode::LoseAllUnflushed).await;
+    read_all(&mut node.connect(0).await, topic, 0).await.len()
+}
+
+#[test]
+fn a_full_disk_refuses_what_needs_space_and_goes_on_when_there_is_some() {
+    on_node(4, config(1), async |node| {
+        let topic = node.topic_with("t", 1, &[("segment.bytes", "1048576")]).await;
+        let mut client = node.connect(0).await;
+        produce(&mut client, &topic, 0, &batch(&["before"])).await;
+        let disk = node.machine().disk();
+        disk.set_capacity(disk.used_bytes());
+        let records = large(500_000);
+        let mut taken = 1;
+        let refused = loop {
+            let produced = Produce::new(&topic, 0, &records).call(&mut client).await;
+            if !produced.error.is_none() {
+                break produced;
+            }
+            taken += 1;
+            assert!(taken < 100, "space for {taken} batches came out of nowhere");
+        };
+        assert_eq!(refused.error, ErrorCode::KAFKA_STORAGE_ERROR);
+        assert_eq!(read_all(&mut client, &topic, 0).await.len(), taken, "what is there can be read");
+        disk.set_capacity(u64::MAX);
+        // A full disk is asked again in its own time.
+        node.pause(Duration::from_secs(10)).await;
+        let offset = i64::try_from(taken).unwrap();
+        assert_eq!(produce(&mut client, &topic, 0, &records).await, offset);
+    });
+}
+
+#[test]
+fn metadata_that_cannot_be_written_create_no_topic() {
+    on_node(5, config(2), async |mut node| {
+        node.topic("before", 2).await;
+        node.machine().disk().fail_writes(|path| path.starts_with("/data/metadata"), 0);
+        let mut client = node.connect(0).await;
+        let topic = CreatableTopic {
+            name: "lost",
+            num_partitions: 1,
+            replication_factor: 1,
+            assignments: Vec::new(),
+            configs: Vec::new(),
+        };
+        let request = CreateTopicsRequest { topics: vec![topic], ..CreateTopicsRequest::default() };
+        client.send(7, &request).await;
+        let ended = node.ended().await;
+        assert_eq!(ended.shard, None, "the control executor ends");
+        assert!(matches!(ended.result, Err(NodeError::Metadata(_))), "{:?}", ended.result);
+        if let Some(frame) = client.receive().await {
+            let mut reader = net_wire::Reader::new(&frame);
+            net_wire::decode_response_header(&mut reader, net_wire::ApiKey::CreateTopics, 7).unwrap();
+            let response: net_wire::messages::CreateTopicsResponse<'_> =
+                net_wire::Message::decode(&mut reader, 7).unwrap();
+            assert!(!response.topics[0].error_code.is_none());
+        }
+        node.machine().disk().heal();
+        let node = node.restart_after(CrashMode::LoseAllUnflushed).await;
+        assert!(node.try_describe("before").await.is_ok());
+        assert!(node.try_describe("lost").await.is_err());
+    });
+}

@@ -1,0 +1,43 @@
+//! The server as its clients see it: whole nodes in the simulator, and clients that speak to them in frames.
+//!
+//! The tests are written from the protocol's rules, a file an API, and each API is asked in every version it serves.
+//!
+//! ```text
+//! node.rs      a node that starts, stops, crashes and starts again on the same disk
+//! client.rs    a connection: sends requests, receives answers, sees the end
+//! calls.rs     the calls that most tests need, by their outcome
+//! batches.rs   record batches, sound and damaged
+//! ```
+//!
+//! All of it runs in virtual time, and every wait has an end there.
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+mod batches;
+mod calls;
+mod client;
+mod node;
+
+mod api_versions;
+mod connections;
+mod create_topics;
+mod delete_topics;
+mod describe_cluster;
+mod failures;
+mod fetch;
+mod fetch_refusals;
+mod fetch_waits;
+mod idempotence;
+mod list_offsets;
+mod metadata;
+mod produce;
+mod produce_refusals;
+mod producer_ids;
+mod restarts;
+mod stops;
+
+use net_wire::ApiKey;
+
+/// Every version of `api` that is served.
+fn versions(api: ApiKey) -> core::ops::RangeInclusive<i16> {
+    api.versions().min..=api.versions().max
+}

@@ -1,0 +1,125 @@
+//! Orderly stops.
+
+use core::time::Duration;
+use std::rc::Rc;
+
+use engine_io::{Io, first};
+use net_wire::messages::{FetchRequest, ProduceRequest};
+use sim::{CrashMode, DiskLatency};
+
+use crate::batches::{batch, read};
+use crate::calls::{FETCH, Fetch, PRODUCE, Produce, produce, read_all};
+use crate::client::Client;
+use crate::node::{config, on_node, start};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn a_stop_answers_what_was_begun() {
+    on_node(1, config(2), async |node| {
+        let topic = node.topic("t", 2).await;
+        let mut clients = Vec::new();
+        for partition in 0..2 {
+            let mut client = node.connect_to_leader(&topic, partition).await;
+            // It makes the segment's file, which takes flushes of its own.
+            produce(&mut client, &topic, partition, &batch(&["first"])).await;
+            clients.push(client);
+        }
+        let slow = DiskLatency { flush: SECOND..=SECOND, ..DiskLatency::default() };
+        node.machine().disk().set_latency(slow);
+        let records = batch(&["begun"]);
+        for (partition, client) in (0..).zip(&mut clients) {
+            client.send(PRODUCE, &Produce::new(&topic, partition, &records).request()).await;
+        }
+        node.pause(SECOND / 2).await;
+        let (setting, config) = node.stop().await;
+        for (partition, client) in (0..).zip(&mut clients) {
+            let answer = client.answer::<ProduceRequest<'_>>(PRODUCE).await;
+            let produced = Produce::new(&topic, partition, &records).outcome(&answer);
+            assert_eq!((produced.error.0, produced.base_offset), (0, 1));
+            client.is_closed().await;
+        }
+        let node = start(setting, config).await.unwrap();
+        for partition in 0..2 {
+            let mut client = node.connect_to_leader(&topic, partition).await;
+            assert_eq!(read_all(&mut client, &topic, partition).await[1].1, "begun");
+        }
+    });
+}
+
+#[test]
+fn a_stop_waits_for_short_polls_and_not_for_long_ones() {
+    on_node(2, config(1), async |node| {
+        let topic = node.topic("t", 1).await;
+        let (mut short, mut long) = (node.connect(0).await, node.connect(0).await);
+        let fetch = Fetch::at(&topic, 0, 0);
+        short.send(FETCH, &fetch.clone().waiting(2_000, 1).request()).await;
+        long.send(FETCH, &fetch.clone().waiting(60_000, 1).request()).await;
+        node.pause(SECOND).await;
+        let begun_at = short.now();
+        node.stop().await;
+        assert!(short.now().since(begun_at) < 10 * SECOND, "one client doesn't hold the stop up");
+        let fetched = fetch.outcome(&short.answer::<FetchRequest<'_>>(FETCH).await).only();
+        assert!(fetched.error.is_none() && read(&fetched.records).is_empty());
+        // An answer or the end: but not silence.
+        while long.receive().await.is_some() {}
+    });
+}
+
+#[test]
+fn a_stop_refuses_those_who_come_later_and_lets_idle_clients_go() {
+    on_node(3, config(1), async |node| {
+        let topic = node.topic("t", 1).await;
+        let mut idle = node.connect(0).await;
+        produce(&mut idle, &topic, 0, &batch(&["a"])).await;
+        let (address, begun_at) = (node.address(0), idle.now());
+        let (setting, _) = node.stop().await;
+        assert!(idle.now().since(begun_at) < 2 * SECOND, "idle clients hold nothing up");
+        idle.is_closed().await;
+        assert!(Client::connect(&setting.io, address).await.is_err());
+    });
+}
+
+#[test]
+fn nothing_is_scanned_after_an_orderly_stop() {
+    on_node(4, config(2), async |node| {
+        let topic = node.topic("t", 4).await;
+        for partition in 0..4 {
+            let mut client = node.connect_to_leader(&topic, partition).await;
+            produce(&mut client, &topic, partition, &batch(&["a", "b"])).await;
+        }
+        let node = node.restart().await;
+        for shard in node.opened() {
+            assert!(shard.is_clean && shard.scanned_bytes == 0 && shard.offline == 0, "{shard:?}");
+            assert_eq!(shard.partitions, 2);
+        }
+        for partition in 0..4 {
+            let mut client = node.connect_to_leader(&topic, partition).await;
+            produce(&mut client, &topic, partition, &batch(&["c"])).await;
+        }
+        let node = node.restart_after(CrashMode::KeepAll).await;
+        assert!(node.opened().iter().all(|shard| !shard.is_clean && shard.offline == 0));
+    });
+}
+
+#[test]
+fn a_crash_during_an_orderly_stop_loses_nothing() {
+    for seed in 100..130 {
+        on_node(seed, config(2), async |node| {
+            let topic = node.topic("t", 2).await;
+            for partition in 0..2 {
+                let mut client = node.connect_to_leader(&topic, partition).await;
+                produce(&mut client, &topic, partition, &batch(&["acknowledged"])).await;
+            }
+            let (setting, config) = (Rc::clone(node.setting()), config(2));
+            let moment = setting.io.sleep(Duration::from_micros(seed % 30 * 100));
+            let _stopped_or_not = first(node.stop(), moment).await;
+            setting.machine.crash(CrashMode::KeepRandomSectors);
+            let node = start(setting, config).await.unwrap();
+            for partition in 0..2 {
+                let mut client = node.connect_to_leader(&topic, partition).await;
+                assert_eq!(read_all(&mut client, &topic, partition).await, [(0, "acknowledged".to_owned())]);
+            }
+        });
+    }
+}
