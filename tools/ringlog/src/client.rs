@@ -70,6 +70,17 @@ pub(crate) fn spawn_thread(name: &str, work: impl FnOnce() + Send + 'static) -> 
 }
 
 impl Found {
+    /// Turns host names into addresses.
+    pub(crate) const fn resolver(&self) -> &Resolver {
+        &self.resolver
+    }
+
+    /// The addresses, as `host:port`.
+    pub(crate) fn bootstrap(&self) -> Vec<String> {
+        let endpoints = self.endpoints.iter();
+        endpoints.map(|(host, port)| Endpoint { host: (&**host).into(), port: *port }.to_string()).collect()
+    }
+
     /// What a client needs to know.
     pub(crate) fn settings(&self, missing_topics: MissingTopics) -> ClientSettings {
         let endpoint = |(host, port): &(Box<str>, u16)| Endpoint { host: (&**host).into(), port: *port };

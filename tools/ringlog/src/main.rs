@@ -9,6 +9,7 @@
     reason = "a command line speaks through its standard streams"
 )]
 
+mod bench;
 mod client;
 mod consume;
 mod failure;
@@ -45,6 +46,8 @@ enum Command {
     Produce(produce::Arguments),
     /// Print records.
     Consume(consume::Arguments),
+    /// Push a load through a broker; say how fast it is and whether it keeps what it promises.
+    Bench(bench::Arguments),
     /// Look into log files.
     #[command(subcommand)]
     Log(LogCommand),
@@ -71,6 +74,7 @@ fn main() -> ExitCode {
         Command::Topic(command) => topic::run(&command),
         Command::Produce(arguments) => produce::run(&arguments),
         Command::Consume(arguments) => consume::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
         Command::Log(LogCommand::Dump(arguments)) => log_dump::run(&arguments),
     };
     match outcome {

@@ -48,6 +48,9 @@ pub(crate) struct Arguments {
     /// Write counters to this file about five times a second, as JSON.
     #[arg(long, value_name = "FILE")]
     pub(crate) stats_file: Option<PathBuf>,
+    /// End with this process, whatever ends it; it must be the one that started the broker.
+    #[arg(long, value_name = "PID", hide = true)]
+    pub(crate) parent: Option<i32>,
 }
 
 /// Runs a broker until SIGTERM or SIGINT.

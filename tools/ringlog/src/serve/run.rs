@@ -11,6 +11,7 @@ use engine_store::FlushScope;
 use futures_lite::future::block_on;
 use net_server::format::Unformatted;
 use net_server::node::{ControlSeat, Ended, NodeError, NodeHandle, ShardSeat, assemble};
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tuning::{Needs, ProbeBounds, Severity};
@@ -36,6 +37,9 @@ enum Event {
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     engine_io_glommio::abort_on_panic();
+    if let Some(parent) = arguments.parent {
+        end_with(parent)?;
+    }
     log_to_standard_error();
     let mut options = Options::resolve(arguments)?;
     check_machine(&options)?;
@@ -70,6 +74,19 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     drop(running.join());
     outcome?;
     stopped.map_err(Failure::failed)
+}
+
+/// Has the kernel end this process when its parent is gone.
+fn end_with(parent: i32) -> Result<(), Failure> {
+    let machine = |errno: rustix::io::Errno| Failure::machine(std::io::Error::from(errno));
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(machine)?;
+    // It may have gone before the kernel was told.
+    let is_parent = getppid().is_some_and(|own| own.as_raw_nonzero().get() == parent);
+    if is_parent {
+        Ok(())
+    } else {
+        Err(Failure::failed(format!("process {parent} is not this one's parent")))
+    }
 }
 
 fn log_to_standard_error() {

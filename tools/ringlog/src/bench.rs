@@ -1,0 +1,304 @@
+//! `ringlog bench`: pushes a load through real sockets, and says what came through, how fast, and whether all of it.
+//!
+//! ```text
+//!   arguments ─> setting     what is loaded: an embedded broker on half the cores, or any broker
+//!                phases      closed loop: the most that goes through; open loop: latencies at 60 % of it
+//!   for each:    load        generator shards, an observer that tells when the measured window begins and ends
+//!                meter       broker's counters and processor time at those moments
+//!                live        a line on a terminal
+//!   report       table or JSON; files: .hgrm, .hlog
+//! ```
+
+mod broker;
+mod counters;
+mod cpu;
+mod files;
+mod live;
+mod load;
+mod meter;
+mod report;
+mod setting;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use loadgen::{Keys, LoadPlan, Pace};
+use net_client::{Admin, Resolver};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use self::broker::Emergency;
+use self::load::{Generator, Incident};
+use self::report::PhaseReport;
+use self::setting::Setting;
+use crate::client::{self, spawn_thread};
+use crate::failure::Failure;
+use crate::produce::{AcksName, CompressionName};
+
+/// The open loop's part of the closed loop's rate, in percent: high, and with room for what queues.
+const OPEN_LOOP_PERCENT: u64 = 60;
+
+/// What `ringlog bench` is told.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:\n  ringlog bench\n  ringlog bench --kill\n  \
+                        ringlog bench --bootstrap 10.0.0.5:9092 --rate 200000 --duration 60s --out results")]
+pub(crate) struct Arguments {
+    /// Load this broker, of any kind that speaks the protocol [default: one started for the run].
+    #[arg(long, value_name = "HOST:PORT")]
+    bootstrap: Option<String>,
+    /// So many records a second, open loop only [default: the maximum first, then 60 % of it].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    rate: Option<u64>,
+    /// Partitions of the topic.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
+    partitions: u32,
+    /// Producers [default: one a generator core].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    producers: Option<u32>,
+    /// Consumers [default: one a generator core].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    consumers: Option<u32>,
+    /// Bytes of a record's value.
+    #[arg(long, value_name = "N", default_value_t = 1_024)]
+    record_bytes: u32,
+    /// A batch of this size is sent.
+    #[arg(long, value_name = "N", default_value_t = 128 << 10)]
+    batch_bytes: u32,
+    /// How long a smaller batch waits for more records, in microseconds.
+    #[arg(long, value_name = "N", default_value_t = 1_000)]
+    linger_us: u64,
+    /// What a batch waits for: all in-sync replicas, the leader, or nothing.
+    #[arg(long, value_enum, default_value_t)]
+    acks: AcksName,
+    /// How batches are compressed.
+    #[arg(long, value_enum, default_value_t)]
+    compression: CompressionName,
+    /// Give the records this many different keys [default: none].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    keys: Option<u64>,
+    /// How long each load is measured, such as 5s, 500ms or 2m.
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
+    duration: Duration,
+    /// How long each load runs before that.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
+    warmup: Duration,
+    /// Whether producers are idempotent [default: with acks=all].
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    idempotent: Option<bool>,
+    /// Decides everything that is left to chance.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Write histograms (.hgrm, .hlog) and the report (JSON) into this folder.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Kill the embedded broker in the middle of the open loop, and start it again.
+    #[arg(long, conflicts_with = "bootstrap")]
+    kill: bool,
+    /// Keep the embedded broker's folder, or the topics made.
+    #[arg(long)]
+    keep: bool,
+    /// Print the report as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Reads a time: a number and its unit.
+fn parse_duration(text: &str) -> Result<Duration, &'static str> {
+    let wrong = "a time is a number with a unit: 500ms, 5s, 2m";
+    let digits = text.find(|letter: char| !letter.is_ascii_digit()).ok_or(wrong)?;
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().map_err(|_| wrong)?;
+    let milliseconds = match unit {
+        "ms" => Some(number),
+        "s" => number.checked_mul(1_000),
+        "m" => number.checked_mul(60_000),
+        _ => None,
+    };
+    milliseconds.map(Duration::from_millis).ok_or(wrong)
+}
+
+/// Makes the loads and tells what came of them.
+///
+/// # Errors
+/// The load can't be made, or a record that was acknowledged wasn't read back once and in order.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    plan(arguments, 1, Pace::Closed { batches_in_flight: 1 }).check().map_err(Failure::usage)?;
+    tuning::raise_open_files().map_err(Failure::machine)?;
+    if let Some(out) = &arguments.out {
+        files::prepare(out)?;
+    }
+    let mut setting = Setting::new(arguments)?;
+    if let Some(emergency) = setting.emergency() {
+        leave_on_signals(emergency)?;
+    }
+    let phases = phases(arguments, &mut setting)?;
+    let report = setting.report(phases);
+    setting.stop()?;
+    if let Some(out) = &arguments.out {
+        files::write_report(out, &report)?;
+    }
+    if arguments.json {
+        println!("{}", report.to_json());
+    } else {
+        println!("{report}");
+    }
+    if report.is_ok() {
+        Ok(())
+    } else {
+        Err(Failure::failed("not every acknowledged record was read back once and in order"))
+    }
+}
+
+/// The child must not outlive this process, nor its folder.
+fn leave_on_signals(emergency: Emergency) -> Result<(), Failure> {
+    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(Failure::machine)?;
+    spawn_thread("signals", move || {
+        if signals.forever().next().is_some() {
+            emergency.act();
+            eprintln!("\nringlog: interrupted");
+            std::process::exit(1);
+        }
+    })
+}
+
+/// One load after the other.
+fn phases(arguments: &Arguments, setting: &mut Setting) -> Result<Vec<PhaseReport>, Failure> {
+    let incident = if arguments.kill { Incident::Kill } else { Incident::None };
+    if let Some(records_per_second) = arguments.rate {
+        let pace = Pace::Open { records_per_second };
+        return Ok(vec![phase(arguments, setting, ("rate", pace), incident)?]);
+    }
+    // Two batches a partition: one is written while the other is on its way.
+    let closed = Pace::Closed { batches_in_flight: arguments.partitions.saturating_mul(2).max(5) };
+    let maximum = phase(arguments, setting, ("maximum", closed), Incident::None)?;
+    let Some(rate) = maximum.part_of_rate(OPEN_LOOP_PERCENT) else {
+        return Err(Failure::failed(
+            "no record was acknowledged within the measured time; try a longer --duration",
+        ));
+    };
+    let open = phase(arguments, setting, ("rate", Pace::Open { records_per_second: rate }), incident)?;
+    Ok(vec![maximum, open])
+}
+
+fn phase(
+    arguments: &Arguments,
+    setting: &mut Setting,
+    (name, pace): (&'static str, Pace),
+    incident: Incident,
+) -> Result<PhaseReport, Failure> {
+    let mut plan = plan(arguments, setting.generator.shards(), pace);
+    plan.bootstrap = setting.bootstrap();
+    plan.topic = format!("ringlog-bench-{}-{name}", std::process::id());
+    let generator = setting.generator.clone();
+    let loaded = load::run(&generator, &plan, setting.broker_mut(), (name, incident))?;
+    if !arguments.keep {
+        delete_topic(&generator, &plan)?;
+    }
+    if let Some(out) = &arguments.out {
+        files::write_phase(out, name, &loaded)?;
+    }
+    Ok(PhaseReport::new(name, &plan, &loaded, incident))
+}
+
+fn plan(arguments: &Arguments, shards: u32, pace: Pace) -> LoadPlan {
+    LoadPlan {
+        pace,
+        partitions: arguments.partitions,
+        producers: arguments.producers.unwrap_or(shards),
+        consumers: arguments.consumers.unwrap_or(shards),
+        record_bytes: arguments.record_bytes,
+        batch_bytes: arguments.batch_bytes,
+        linger: Duration::from_micros(arguments.linger_us),
+        acks: arguments.acks.into(),
+        is_idempotent: arguments.idempotent.unwrap_or(arguments.acks == AcksName::All),
+        compression: arguments.compression.into(),
+        keys: arguments.keys.map_or(Keys::None, |count| Keys::Cycle { count }),
+        duration: arguments.duration,
+        warmup: arguments.warmup,
+        seed: arguments.seed,
+        ..LoadPlan::default()
+    }
+}
+
+/// Frees the space of the load that is over.
+fn delete_topic(generator: &Generator, plan: &LoadPlan) -> Result<(), Failure> {
+    let (plan, resolver): (LoadPlan, Resolver) = (plan.clone(), generator.resolver().clone());
+    client::on_shard("delete", move |io| async move {
+        let client = load::client(io, &plan, resolver).map_err(|error| client::failed(&error))?;
+        let deleted = Admin::new(client.clone()).delete_topic(&plan.topic).await;
+        client.close();
+        deleted.map_err(|error| client::failed_admin(&error))
+    })?
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use net_client::Acks;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    fn parse(line: &str) -> Result<Arguments, clap::Error> {
+        let words = std::iter::once("bench").chain(line.split_whitespace());
+        Command::try_parse_from(words).map(|command| command.arguments)
+    }
+
+    fn planned(line: &str) -> LoadPlan {
+        plan(&parse(line).unwrap(), 3, Pace::Closed { batches_in_flight: 5 })
+    }
+
+    #[test]
+    fn the_default_load_is_durable_batched_and_verified() {
+        let plan = planned("");
+        assert_eq!(plan.check(), Ok(()));
+        assert_eq!((plan.partitions, plan.record_bytes, plan.batch_bytes), (8, 1_024, 131_072));
+        assert_eq!((plan.producers, plan.consumers), (3, 3));
+        assert_eq!((plan.acks, plan.is_idempotent), (Acks::All, true));
+        assert_eq!((plan.duration, plan.warmup), (Duration::from_secs(5), Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn every_part_of_the_load_can_be_said() {
+        let plan = planned(
+            "--partitions 2 --producers 4 --consumers 1 --record-bytes 100 --batch-bytes 4096 --linger-us 250 \
+             --acks 1 --compression lz4 --keys 10 --duration 500ms --warmup 0s --seed 7",
+        );
+        assert_eq!(plan.check(), Ok(()));
+        assert_eq!((plan.producers, plan.consumers), (4, 1));
+        assert_eq!((plan.acks, plan.is_idempotent), (Acks::Leader, false));
+        assert_eq!(plan.linger, Duration::from_micros(250));
+        assert_eq!(plan.keys, Keys::Cycle { count: 10 });
+        assert_eq!((plan.duration, plan.warmup), (Duration::from_millis(500), Duration::ZERO));
+    }
+
+    #[test]
+    fn idempotence_is_said_with_or_without_a_value() {
+        assert!(planned("--idempotent").is_idempotent);
+        assert!(!planned("--idempotent false").is_idempotent);
+        assert!(planned("--acks 0 --idempotent true").check().is_err());
+    }
+
+    #[test]
+    fn a_time_needs_a_unit() {
+        assert_eq!(parse_duration("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(parse_duration("2m"), Ok(Duration::from_secs(120)));
+        for text in ["", "5", "s", "5 s", "-1s", "5h", "99999999999999999999s", "18446744073709551615m"] {
+            assert!(parse_duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn only_the_embedded_broker_can_be_killed() {
+        assert!(parse("--kill").is_ok());
+        assert!(parse("--kill --bootstrap 127.0.0.1:9092").is_err());
+        assert!(parse("--rate 0").is_err());
+        assert!(parse("--consumers 0").is_err());
+    }
+}

@@ -1,0 +1,48 @@
+//! What `--out` writes: histograms for the tools of HdrHistogram, and the report for programs.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use loadgen::{write_hgrm, write_hlog};
+
+use super::load::Loaded;
+use super::report::BenchReport;
+use crate::failure::Failure;
+
+/// Makes the folder before the load is made for nothing.
+pub(super) fn prepare(folder: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(folder).map_err(|error| Failure::usage(format!("--out {}: {error}", folder.display())))
+}
+
+/// Three histograms and the log of a load's intervals.
+pub(super) fn write_phase(folder: &Path, name: &str, loaded: &Loaded) -> Result<(), Failure> {
+    let latencies = &loaded.outcome.latencies;
+    let histograms = [
+        ("produce", &latencies.produce),
+        ("service", &latencies.service),
+        ("end-to-end", &latencies.end_to_end),
+    ];
+    for (kind, histogram) in histograms {
+        write(folder, &format!("{name}-{kind}.hgrm"), |out| write_hgrm(histogram, out))?;
+    }
+    write(folder, &format!("{name}.hlog"), |out| write_hlog(&loaded.outcome, loaded.began, out))
+}
+
+pub(super) fn write_report(folder: &Path, report: &BenchReport) -> Result<(), Failure> {
+    write(folder, "report.json", |out| writeln!(out, "{}", report.to_json()))
+}
+
+fn write(
+    folder: &Path,
+    name: &str,
+    content: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+) -> Result<(), Failure> {
+    let path = folder.join(name);
+    let written = File::create(&path).and_then(|file| {
+        let mut out = BufWriter::new(file);
+        content(&mut out)?;
+        out.flush()
+    });
+    written.map_err(|error| Failure::failed(format!("{}: {error}", path.display())))
+}
