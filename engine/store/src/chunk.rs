@@ -62,6 +62,13 @@ impl<I: Io> FreshMemory<I> {
         bytes >= sizes.iter().sum()
     }
 
+    /// The only buffer there is, and what it is paid for with.
+    pub(crate) fn into_single(mut self) -> (I::Buffer, Permit) {
+        let single = self.take();
+        assert!(self.buffers.is_empty(), "one buffer was taken");
+        single
+    }
+
     fn take(&mut self) -> (I::Buffer, Permit) {
         let buffer = self.buffers.pop_front().expect("an append takes as much memory as it needs");
         let permit = self.permit.split(buffer.as_slice().len());
@@ -109,6 +116,11 @@ impl<I: Io> Fill<I> {
     pub(crate) fn new(position: u32) -> Self {
         let head = if block_remainder(position) == 0 { Some(Vec::new()) } else { None };
         Self { chunks: VecDeque::new(), head, last_bytes: 0 }
+    }
+
+    /// The size of the buffer last filled, in bytes: about that of a write.
+    pub(crate) fn last_bytes(&self) -> usize {
+        self.last_bytes
     }
 
     /// Whether nothing waits to be written.

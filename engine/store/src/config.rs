@@ -36,7 +36,8 @@ pub struct StoreConfig {
     pub allocation_bytes_min: u32,
     /// The largest step in which a segment is given disk space, in bytes.
     pub allocation_bytes_max: u32,
-    /// How far ahead of the appends zeros are written where appends are small and waited for, in bytes; 0 for never.
+    /// How far ahead of the appends zeros are written, in bytes, where appends are small and waited for and a flush
+    /// covers the device; 0 for never.
     ///
     /// Space that was written before is flushed with the device; fresh space costs a flush of its own.
     pub zero_ahead_bytes: u32,

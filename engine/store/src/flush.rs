@@ -10,6 +10,7 @@
 //! task, no timer.
 
 use core::cell::{Cell, RefCell};
+use core::time::Duration;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -24,6 +25,9 @@ use crate::partition::Partition;
 use crate::segment_file::SegmentFile;
 use crate::shard::Shard;
 use crate::together;
+
+/// How long ago someone waited for a flush who may do so again.
+const WAITED_FOR_LATELY: Duration = Duration::from_secs(1);
 
 /// A file with writes that no flush has covered.
 struct Dirty<I: Io> {
@@ -46,6 +50,8 @@ pub(crate) struct Flusher<I: Io> {
     dirty_since: Cell<Instant>,
     /// How many wait for flushes.
     interest: Cell<usize>,
+    /// When someone last began to.
+    last_interest: Cell<Instant>,
     is_running: Cell<bool>,
     /// Something changed that may begin a turn.
     hurry: Signal,
@@ -58,6 +64,7 @@ impl<I: Io> Flusher<I> {
             dirty_bytes: Cell::new(0),
             dirty_since: Cell::new(Instant::ZERO),
             interest: Cell::new(0),
+            last_interest: Cell::new(Instant::ZERO),
             is_running: Cell::new(false),
             hurry: Signal::new(),
         }
@@ -84,16 +91,24 @@ impl<I: Io> Flusher<I> {
                 is_fresh: false,
             });
             file.end = file.end.max(end);
-            file.is_fresh |= write.segment.is_fresh(end) || !write.segment.is_entry_durable();
+            file.is_fresh |=
+                write.segment.is_fresh(u64::from(write.start), end) || !write.segment.is_entry_durable();
         }
         self.dirty_bytes.set(self.dirty_bytes.get() + u64::from(write.end - write.start));
         self.run(shard);
     }
 
     /// Lets turns begin at once for as long as it is held.
-    pub(crate) fn add_interest(&self) {
+    pub(crate) fn add_interest(&self, now: Instant) {
         self.interest.set(self.interest.get() + 1);
+        self.last_interest.set(now);
         self.hurry.notify();
+    }
+
+    /// Whether someone waits for flushes, or did lately.
+    pub(crate) fn is_waited_for(&self, now: Instant) -> bool {
+        let is_lately = now.since(self.last_interest.get()) < WAITED_FOR_LATELY;
+        self.interest.get() > 0 || (self.last_interest.get() > Instant::ZERO && is_lately)
     }
 
     pub(crate) fn remove_interest(&self) {
@@ -195,7 +210,7 @@ pub struct FlushInterest<I: Io> {
 
 impl<I: Io> FlushInterest<I> {
     pub(crate) fn new(shard: &Rc<Shard<I>>) -> Self {
-        shard.flusher.add_interest();
+        shard.flusher.add_interest(shard.io.now());
         Self { shard: Rc::clone(shard) }
     }
 }

@@ -62,6 +62,7 @@ mod store;
 mod tail;
 mod together;
 mod truncate;
+mod zeros;
 
 pub use append::Appended;
 pub use checkpoint::CorruptCheckpoint;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use engine_io::{DirectFile, Io, Signal};
+use engine_io::{BLOCK_BYTES, DirectFile, Io, Signal};
 use engine_log::{Log, LogOffsets, SegmentId};
 use engine_record::{Instant, Offset, TopicPartition};
 
@@ -227,6 +227,8 @@ impl<I: Io> Partition<I> {
     /// Writes what is filled until nothing is: one write at a time, each with all that came during the one before.
     async fn write_all(self: &Rc<Self>) {
         while let Some((write, number)) = self.next_write() {
+            let blocks_end = u64::from(write.end).next_multiple_of(BLOCK_BYTES as u64);
+            write.segment.zeros.out_of_the_way(blocks_end).await;
             let result = write.file.write(u64::from(write.start), Rc::clone(&write.buffer)).await;
             match result {
                 Ok(()) => self.complete_write(&write, number),
@@ -266,7 +268,7 @@ impl<I: Io> Partition<I> {
             state.tail.complete_write(number);
             write.segment.complete_write(write.end);
         }
-        let bytes = u64::from(write.end.next_multiple_of(4096) - write.start);
+        let bytes = u64::from(write.end).next_multiple_of(BLOCK_BYTES as u64) - u64::from(write.start);
         self.shard.counters.count(|metrics| {
             metrics.writes += 1;
             metrics.bytes_written += bytes;

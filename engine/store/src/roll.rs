@@ -4,14 +4,18 @@ use std::io;
 use std::path::Path;
 use std::rc::Rc;
 
-use engine_io::{Io, OpenMode};
+use engine_io::{DirectFile, Io, OpenMode};
 use engine_log::SegmentId;
 
 use crate::chunk::Place;
-use crate::error::{AppendError, DiskError, DiskOperation};
+use crate::config::FlushScope;
+use crate::error::{AppendError, DiskError, DiskOperation, disk};
 use crate::layout;
-use crate::partition::Partition;
+use crate::partition::{Partition, State};
 use crate::segment_file::{SegmentFile, Space, Steps};
+
+/// Writes up to this size, in bytes, are small: above, the disk is the limit and not the flush.
+const SMALL_WRITE_BYTES: usize = 64 << 10;
 
 /// What is made ready for the appends to come.
 pub(crate) struct Ahead<I: Io> {
@@ -28,7 +32,10 @@ impl<I: Io> Ahead<I> {
 
 /// What is worth preparing.
 enum Preparation<I: Io> {
+    /// Space up to this byte.
     Space(Place<I>, u64),
+    /// Zeros from this byte to that.
+    Zeros(Place<I>, u64, u64),
     NextSegment,
 }
 
@@ -86,18 +93,26 @@ impl<I: Io> Partition<I> {
         let Some(preparation) = self.worth_preparing(place) else { return };
         let (partition, work) = (Rc::clone(self), self.begin_work());
         self.shard.background.spawn(&self.shard.io, async move {
-            let prepared = match preparation {
-                Preparation::Space(place, end) => {
-                    place.segment.allocate(&place.file, end, partition.allocation_steps()).await
-                }
-                Preparation::NextSegment => partition.make_next().await,
-            };
+            let prepared = partition.prepare(preparation).await;
             partition.state.borrow_mut().ahead.is_preparing = false;
             if let Err(error) = prepared {
-                tracing::warn!(%error, partition = %partition.at, "preparing space ahead failed; appends will try again");
+                tracing::warn!(%error, partition = %partition.at, "preparing ahead failed; appends will try again");
             }
             drop(work);
         });
+    }
+
+    async fn prepare(&self, preparation: Preparation<I>) -> Result<(), DiskError> {
+        match preparation {
+            Preparation::Space(place, end) => {
+                place.segment.allocate(&place.file, end, self.allocation_steps()).await
+            }
+            Preparation::Zeros(place, from, to) => {
+                self.write_zeros(&place, from, to).await;
+                Ok(())
+            }
+            Preparation::NextSegment => self.make_next().await,
+        }
     }
 
     fn worth_preparing(&self, place: &Place<I>) -> Option<Preparation<I>> {
@@ -107,10 +122,13 @@ impl<I: Io> Partition<I> {
         }
         let end = u64::from(crate::partition::end_position(&state.log));
         let limit = state.log.config().segment_bytes;
-        let preparation = if let Some(target) = place.segment.next_target(end, limit) {
-            let Place { segment, file, position } = place;
-            let place = Place { segment: Rc::clone(segment), file: Rc::clone(file), position: *position };
+        let Place { segment, file, position } = place;
+        let place = Place { segment: Rc::clone(segment), file: Rc::clone(file), position: *position };
+        let preparation = if let Some(target) = segment.next_target(end, limit) {
             Preparation::Space(place, target)
+        } else if let Some((from, to)) = self.zeros_worth_writing(&state, segment, end) {
+            segment.zeros.begin(from);
+            Preparation::Zeros(place, from, to)
         } else if end > u64::from(limit) / 4 * 3 && state.ahead.next.is_none() {
             Preparation::NextSegment
         } else {
@@ -118,6 +136,50 @@ impl<I: Io> Partition<I> {
         };
         state.ahead.is_preparing = true;
         Some(preparation)
+    }
+
+    /// Zeros pay where one flush can serve many files, someone waits for it, and the appends are small.
+    fn zeros_worth_writing(
+        &self,
+        state: &State<I>,
+        segment: &SegmentFile<I>,
+        end: u64,
+    ) -> Option<(u64, u64)> {
+        let shard = &self.shard;
+        let is_small = state.fill.last_bytes() <= SMALL_WRITE_BYTES;
+        let pays = shard.config.flush_scope == FlushScope::Device
+            && is_small
+            && shard.flusher.is_waited_for(shard.io.now());
+        if pays { segment.next_zeros(end, u64::from(shard.config.zero_ahead_bytes)) } else { None }
+    }
+
+    /// Writes zeros and flushes them; writes that would meet them wait for the writing. Without memory to spare it
+    /// leaves it.
+    async fn write_zeros(&self, place: &Place<I>, from: u64, to: u64) {
+        let written = self.write_zeros_in_parts(place, from, to).await;
+        place.segment.zeros.end_writing();
+        let flushed = match written {
+            Ok(true) => place.file.flush().await.map_err(disk(DiskOperation::Flush, place.segment.path())),
+            Ok(false) => return,
+            Err(error) => Err(error),
+        };
+        match flushed {
+            Ok(()) => place.segment.zeros.add(from, to),
+            Err(error) => self.shard.fail(error),
+        }
+    }
+
+    async fn write_zeros_in_parts(&self, place: &Place<I>, from: u64, to: u64) -> Result<bool, DiskError> {
+        let mut at = from;
+        while at < to {
+            let bytes = usize::try_from(to - at).unwrap_or(usize::MAX).min(self.shard.config.write_bytes_max);
+            let Some(memory) = self.shard.pool.try_take(&self.shard.io, &[bytes]) else { return Ok(false) };
+            let (buffer, _paid) = memory.into_single();
+            let written = place.file.write(at, Rc::new(buffer)).await;
+            written.map_err(disk(DiskOperation::Write, place.segment.path()))?;
+            at += bytes as u64;
+        }
+        Ok(true)
     }
 
     /// Removes the segment made ready. What can't be removed is used when a segment is needed.

@@ -34,6 +34,7 @@ impl<I: Io> Partition<I> {
 
     /// Cuts the space behind the segment's last byte off. No reader was ever given bytes from there.
     async fn give_back_space(&self, segment: &Rc<SegmentFile<I>>, end: u32) {
+        segment.zeros.out_of_the_way(u64::MAX).await;
         let cut = match segment.direct(&self.shard.io, &self.shard.descriptors).await {
             Ok(file) => file.truncate(u64::from(end)).await.map_err(|error| error.to_string()),
             Err(error) => Err(error.to_string()),

@@ -10,6 +10,7 @@ use engine_log::SegmentId;
 use crate::descriptors::{Descriptors, UseNumber};
 use crate::error::{DiskError, DiskOperation, disk};
 use crate::permits::{Permit, Permits};
+use crate::zeros::Zeros;
 
 /// One segment's file. Its descriptors are opened when needed and may be closed whenever nothing uses them.
 pub(crate) struct SegmentFile<I: Io> {
@@ -24,6 +25,8 @@ pub(crate) struct SegmentFile<I: Io> {
     /// One at a time gives the file space.
     allocating: Permits,
     space: Cell<Space>,
+    /// Space written ahead.
+    pub(crate) zeros: Zeros,
     /// Below it every byte has been written; the rest of the last block with it.
     written: Cell<u32>,
     /// Whether the folder's entry for it is durable.
@@ -84,6 +87,7 @@ impl<I: Io> SegmentFile<I> {
             opening: Permits::new(1),
             allocating: Permits::new(1),
             space: Cell::new(space),
+            zeros: Zeros::default(),
             written: Cell::new(0),
             entry_durable: Cell::new(entry_durable),
             readers: Cell::new(0),
@@ -202,21 +206,36 @@ impl<I: Io> SegmentFile<I> {
         if is_due { Some(has + 1) } else { None }
     }
 
-    /// Whether a write that ends at `end` reaches space that was never written and flushed.
-    pub(crate) fn is_fresh(&self, end: u64) -> bool {
-        end > self.space.get().settled
+    /// Whether a write of whole blocks from `start` to `end` reaches space that was never written and flushed.
+    pub(crate) fn is_fresh(&self, start: u64, end: u64) -> bool {
+        let settled = self.space.get().settled;
+        end > settled && !self.zeros.cover(start, end, settled)
     }
 
-    /// Notes that everything written below `end` was flushed by a flush of this file.
+    /// Notes that everything below `end` was written, and flushed by a flush of this file.
     pub(crate) fn settle(&self, end: u64) {
         let space = self.space.get();
-        self.space.set(Space { settled: space.settled.max(end), ..space });
+        let settled = self.zeros.extend(space.settled.max(end));
+        self.space.set(Space { settled, ..space });
+    }
+
+    /// Where zeros are worth writing, `step` bytes of them, for appends that end at `end`: once less than half a step
+    /// lies ready ahead of them. Only where there is space.
+    pub(crate) fn next_zeros(&self, end: u64, step: u64) -> Option<(u64, u64)> {
+        let allocated = self.space.get().allocated?;
+        if self.zeros.end() >= end + step / 2 {
+            return None;
+        }
+        let from = end.next_multiple_of(BLOCK_BYTES as u64).max(self.zeros.end());
+        let to = (from + step).min(allocated);
+        if from < to { Some((from, to)) } else { None }
     }
 
     /// Notes that the file was cut to `size` bytes, of which the first `written` are written and flushed.
     pub(crate) fn cut(&self, size: u64, written: u32) {
         let allocated = Some(size - size % BLOCK_BYTES as u64);
         self.space.set(Space { allocated, settled: u64::from(written), step: 0 });
+        self.zeros.clear();
         self.written.set(written);
     }
 

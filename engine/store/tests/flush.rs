@@ -1,4 +1,5 @@
 //! Group commit, demand, and the end of a store whose disk fails.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on says where")]
 
 mod support;
 
@@ -19,7 +20,7 @@ fn warm(machine: &Machine, store: &support::SimStore, count: i32) -> Vec<SimLog>
 }
 
 /// Lets one producer a log append `rounds` batches, each after the last one is flushed.
-fn produce(machine: &Machine, logs: &[SimLog], rounds: u64) {
+fn produce(machine: &Machine, logs: &[SimLog], rounds: u64, bytes: usize) {
     let io = machine.node.io();
     let producers: Vec<_> = logs
         .iter()
@@ -28,7 +29,7 @@ fn produce(machine: &Machine, logs: &[SimLog], rounds: u64) {
             let (slot, done) = engine_io::reply();
             let task = io.spawn(async move {
                 for seed in 0..rounds {
-                    let appended = append(&log, &batch(seed, 1, 100)).await.unwrap();
+                    let appended = append(&log, &batch(seed, 1, bytes)).await.unwrap();
                     log.flushed(end_of(&appended)).await.unwrap();
                 }
                 slot.answer(());
@@ -47,7 +48,7 @@ fn many_partitions_share_their_flushes() {
     let (store, _) = machine.start();
     let logs = warm(&machine, &store, 16);
     let before = store.metrics();
-    produce(&machine, &logs, 20);
+    produce(&machine, &logs, 20, 100);
     let after = store.metrics();
     assert_eq!(after.appends - before.appends, 320);
     let turns = after.flush_turns - before.flush_turns;
@@ -55,6 +56,24 @@ fn many_partitions_share_their_flushes() {
     // Batches this small rewrite blocks that were flushed before: one flush of one file covers them all.
     let flushes = after.flushes - before.flushes;
     assert!(flushes <= turns + 40, "{flushes} flushes in {turns} turns");
+}
+
+#[test]
+fn space_written_ahead_lets_one_flush_serve_many_growing_files() {
+    let flushes_per_turn = |zero_ahead_bytes| {
+        let mut machine = Machine::new(29);
+        machine.config.zero_ahead_bytes = zero_ahead_bytes;
+        machine.config.allocation_bytes_min = 256 << 10;
+        let (store, _) = machine.start();
+        let logs = warm(&machine, &store, 16);
+        produce(&machine, &logs, 10, 3_000);
+        let before = store.metrics();
+        produce(&machine, &logs, 40, 3_000);
+        let after = store.metrics();
+        (after.flushes - before.flushes) as f64 / (after.flush_turns - before.flush_turns) as f64
+    };
+    let (with, without) = (flushes_per_turn(128 << 10), flushes_per_turn(0));
+    assert!(with < 2.0 && without > 3.0, "{with} flushes a turn, {without} without zeros ahead");
 }
 
 #[test]
@@ -143,7 +162,8 @@ fn progress_names_the_partitions_that_moved() {
 
 #[test]
 fn a_failed_flush_ends_the_store_and_acknowledges_nothing() {
-    let machine = Machine::new(27);
+    let mut machine = Machine::new(27);
+    machine.config.zero_ahead_bytes = 0;
     let (store, _) = machine.start();
     let logs = warm(&machine, &store, 2);
     machine.disk().fail_next_flush();

@@ -1,4 +1,5 @@
 //! The store on a real drive: what the simulated seam promises holds there too.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on says where")]
 
 use std::path::PathBuf;
 

@@ -1,6 +1,5 @@
 //! What the store's tests share: a simulated machine with a store, a model of its log, and a client that reads.
 #![allow(dead_code, reason = "each test binary uses its own part")]
-#![allow(clippy::expect_used, reason = "a test says what it expects")]
 
 pub(crate) mod client;
 pub(crate) mod model;

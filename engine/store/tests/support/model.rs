@@ -3,7 +3,7 @@
 use engine_record::{LeaderEpoch, Offset, RecordBatch, assign};
 use engine_store::Appended;
 
-use super::{at, end_of};
+use super::end_of;
 
 /// What was appended to one partition.
 #[derive(Clone, Debug, Default)]
@@ -30,7 +30,7 @@ impl Model {
     }
 
     pub(crate) fn end(&self) -> Offset {
-        self.batches.last().map_or(at(0), |batch| batch.end_offset)
+        self.batches.last().map_or(Offset::ZERO, |batch| batch.end_offset)
     }
 
     /// Forgets what lies at or above `end`.
