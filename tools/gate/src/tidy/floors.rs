@@ -36,6 +36,9 @@ const EXCEPTIONS: &[(&str, &str)] = &[
 /// Tests of any floor may run in the simulator, which stands above them all.
 const SIMULATOR: &str = "sim";
 
+/// Tests that run on a real drive too: from, to.
+const TESTED_ON_A_DRIVE: &[(&str, &str)] = &[("engine-store", ADAPTER)];
+
 const RUNTIME: &str = "glommio";
 
 pub(super) fn check(workspace: &Workspace, files: &[TreeFile]) -> Vec<Refusal> {
@@ -93,8 +96,9 @@ fn wrong_arrow(
 }
 
 fn is_exception(package: &Package, dependency: &Dependency) -> bool {
-    EXCEPTIONS.contains(&(&package.name, &dependency.name))
-        || (dependency.kind == DependencyKind::Dev && dependency.name == SIMULATOR)
+    let arrow = (package.name.as_str(), dependency.name.as_str());
+    let is_for_tests = dependency.name == SIMULATOR || TESTED_ON_A_DRIVE.contains(&arrow);
+    EXCEPTIONS.contains(&arrow) || (dependency.kind == DependencyKind::Dev && is_for_tests)
 }
 
 fn runtime_outside_the_adapter(package: &Package, dependency: &Dependency) -> Option<WhatAndAdvice> {
