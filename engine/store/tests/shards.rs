@@ -1,5 +1,4 @@
 //! Shards of one node share its folders.
-#![expect(clippy::unwrap_used, reason = "a test may fail anywhere")]
 
 mod support;
 
