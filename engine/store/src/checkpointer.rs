@@ -194,6 +194,7 @@ impl<I: Io> Checkpointer<I> {
     ) -> Result<(), StoreError> {
         for capture in &captures {
             capture.partition.wait_for_flush_or_deletion(capture.end).await?;
+            capture.partition.store_index_behind();
         }
         let true_now = captures.into_iter().filter(Capture::is_true);
         let entries = true_now.map(|capture| (capture.partition.at, self.entry(Some(capture.log)))).collect();

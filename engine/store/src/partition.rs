@@ -47,6 +47,8 @@ pub(crate) struct State<I: Io> {
     /// What is made ready for the appends to come.
     pub(crate) ahead: Ahead<I>,
     pub(crate) recent_ends: RecentEnds,
+    /// The segment whose index was stored last while it was active, and where it ended then.
+    pub(crate) index_stored: (SegmentId, u32),
     pub(crate) is_writing: bool,
     pub(crate) last_append: Instant,
     /// Counts truncations, so that whoever looked at the log before one notices.
@@ -64,6 +66,7 @@ impl<I: Io> State<I> {
             tail: Tail::new(),
             ahead: Ahead::new(),
             recent_ends: RecentEnds::new(),
+            index_stored: (SegmentId(Offset::ZERO), 0),
             is_writing: false,
             last_append: Instant::ZERO,
             truncations: 0,

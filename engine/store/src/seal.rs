@@ -4,8 +4,11 @@ use std::rc::Rc;
 
 use engine_io::{DirectFile, Io};
 
-use crate::partition::Partition;
+use crate::partition::{Partition, end_position};
 use crate::segment_file::SegmentFile;
+
+/// How much is appended to a segment between two times its index is stored, in bytes.
+const INDEX_STORED_EVERY_BYTES: u32 = 16 << 20;
 
 impl<I: Io> Partition<I> {
     /// Seals a segment that nothing is appended to any more, once it is flushed.
@@ -13,6 +16,27 @@ impl<I: Io> Partition<I> {
         let (partition, segment, work) = (Rc::clone(self), Rc::clone(segment), self.begin_work());
         self.shard.background.spawn(&self.shard.io, async move {
             partition.seal(&segment).await;
+            drop(work);
+        });
+    }
+
+    /// Stores the active segment's index once so much was appended since it was stored last: a start after a crash
+    /// scans from the checkpoint only, and finds what lies before it by that index.
+    pub(crate) fn store_index_behind(self: &Rc<Self>) {
+        let active = {
+            let mut state = self.state.borrow_mut();
+            let (active, end) = (state.log.active_segment().id(), end_position(&state.log));
+            let (known, stored) = state.index_stored;
+            let since = if known == active { end.saturating_sub(stored) } else { end };
+            if since < INDEX_STORED_EVERY_BYTES || self.is_deleted() {
+                return;
+            }
+            state.index_stored = (active, end);
+            active
+        };
+        let (partition, work) = (Rc::clone(self), self.begin_work());
+        self.shard.background.spawn(&self.shard.io, async move {
+            partition.store_sidecar(active).await;
             drop(work);
         });
     }

@@ -123,6 +123,7 @@ impl<I: Io> Partition<I> {
             state.segments.retain(|id, _| *id <= plan.segment);
             state.fill = Fill::new(boundary.end.position);
             state.recent_ends.clear();
+            state.index_stored = (plan.segment, 0);
             state.truncations += 1;
             left
         };

@@ -346,3 +346,23 @@ fn the_index_below_the_checkpoint_survives_in_a_clean_end() {
     assert_eq!(machine.run(log.read(request)).unwrap().first_offset, at(60));
     assert!(machine.sim.now().since(before) < Duration::from_millis(5), "the batch was found by the index");
 }
+
+#[test]
+fn the_index_below_the_checkpoint_survives_a_crash_for_the_most_part() {
+    let mut machine = Machine::new(74);
+    machine.log_config.segment_bytes = 64 << 20;
+    machine.config.allocation_bytes_max = 8 << 20;
+    let (_store, log) = machine.start_one();
+    for seed in 0..2_300 {
+        machine.append(&log, &batch(seed, 1, 8_000));
+    }
+    machine.run(log.flushed(at(2_300))).unwrap();
+    machine.pause(Duration::from_secs(3));
+    machine.crash(CrashMode::LoseAllUnflushed);
+    let (_store, log) = machine.start_one();
+    let request =
+        ReadRequest { offset: at(1_900), max_bytes: 1, at_least_one: true, bound: ReadBound::LogEnd };
+    let before = machine.sim.now();
+    assert_eq!(machine.run(log.read(request)).unwrap().first_offset, at(1_900));
+    assert!(machine.sim.now().since(before) < Duration::from_millis(5), "the batch was found by the index");
+}
