@@ -8,6 +8,7 @@ mod ports;
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
@@ -169,6 +170,8 @@ impl Broker {
         command.args(["--cpus", &cpus.join(","), "--parent", &std::process::id().to_string()]);
         command.arg("--data-dir").arg(self.folder.path().join("data"));
         command.arg("--stats-file").arg(self.stats_file());
+        // A key that interrupts goes to the bench alone, which then ends its broker.
+        command.process_group(0);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
         let child = self.child.insert(command.spawn().map_err(Failure::machine)?);
         self.process.store(i32::try_from(child.id()).unwrap_or(0), Ordering::SeqCst);

@@ -30,9 +30,15 @@ struct Leader {
     broker: i32,
     endpoint: Option<String>,
     epoch: i32,
-    /// The first offset that can be read.
+    offsets: Result<Offsets, String>,
+}
+
+/// What can be read, or why it can't be told.
+#[derive(Clone, Copy)]
+struct Offsets {
+    /// The first.
     earliest: i64,
-    /// The offset after the last that can be read.
+    /// The one after the last.
     latest: i64,
 }
 
@@ -66,13 +72,26 @@ async fn describe<I: Io>(client: &Client<I>, name: &str) -> Result<Described, Ad
 async fn leader<I: Io>(
     client: &Client<I>,
     admin: &Admin<I>,
-    (topic, index): (&str, PartitionIndex),
+    at: (&str, PartitionIndex),
     (broker, partition): (BrokerId, &Partition),
 ) -> Result<Leader, AdminError> {
+    let offsets = match offsets(admin, at).await {
+        // One partition that can't be used doesn't hide the others.
+        Err(AdminError::Refused(refused)) => Err(refused.code.to_string()),
+        Err(error @ (AdminError::Client(_) | AdminError::UnknownPartition { .. })) => return Err(error),
+        Ok(offsets) => Ok(offsets),
+    };
+    let endpoint = client.with_metadata(|metadata| metadata.endpoint(broker).map(ToString::to_string));
+    Ok(Leader { broker: broker.0, endpoint, epoch: partition.leader_epoch, offsets })
+}
+
+async fn offsets<I: Io>(
+    admin: &Admin<I>,
+    (topic, index): (&str, PartitionIndex),
+) -> Result<Offsets, AdminError> {
     let earliest = admin.offset(topic, index, Start::Earliest).await.map(Offset::value)?;
     let latest = admin.offset(topic, index, Start::Latest).await.map(Offset::value)?;
-    let endpoint = client.with_metadata(|metadata| metadata.endpoint(broker).map(ToString::to_string));
-    Ok(Leader { broker: broker.0, endpoint, epoch: partition.leader_epoch, earliest, latest })
+    Ok(Offsets { earliest, latest })
 }
 
 /// The shard behind a broker id; other brokers count their ids from 0 or 1 and have none.
@@ -90,30 +109,15 @@ impl Described {
     fn text(&self, name: &str) -> String {
         let rows = (0_usize..).zip(&self.partitions).map(|(index, partition)| partition.row(index));
         let head = ["PARTITION", "LEADER", "ENDPOINT", "SHARD", "EPOCH", "IN SYNC", "EARLIEST", "LATEST"];
-        let records: i64 = self
-            .partitions
-            .iter()
-            .filter_map(|partition| partition.leader.as_ref())
-            .map(Leader::records)
-            .sum();
-        format!(
-            "topic {name}, id {}, {} partitions, {records} offsets\n{}",
-            self.id,
-            self.partitions.len(),
-            table(head, rows.collect())
-        )
-    }
-}
-
-impl Leader {
-    fn records(&self) -> i64 {
-        self.latest - self.earliest
+        let (count, id) = (self.partitions.len(), &self.id);
+        format!("topic {name}, id {id}, {count} partitions\n{}", table(head, rows.collect()))
     }
 }
 
 impl DescribedPartition {
     fn json(&self, index: usize) -> Value {
         let leader = self.leader.as_ref();
+        let offsets = leader.and_then(|leader| leader.offsets.as_ref().ok());
         json!({
             "partition": index,
             "leader": leader.map(|leader| leader.broker),
@@ -122,28 +126,31 @@ impl DescribedPartition {
             "leader_epoch": leader.map(|leader| leader.epoch),
             "replicas": self.replicas,
             "in_sync_replicas": self.in_sync_replicas,
-            "earliest_offset": leader.map(|leader| leader.earliest),
-            "latest_offset": leader.map(|leader| leader.latest),
+            "earliest_offset": offsets.map(|offsets| offsets.earliest),
+            "latest_offset": offsets.map(|offsets| offsets.latest),
+            "error": leader.and_then(|leader| leader.offsets.as_ref().err()),
         })
     }
 
     fn row(&self, index: usize) -> [String; 8] {
         let in_sync = format!("{} of {}", self.in_sync_replicas.len(), self.replicas.len());
+        let dash = || "-".to_owned();
         let Some(leader) = &self.leader else {
-            let nothing = || "-".to_owned();
-            let [endpoint, shard, epoch, earliest, latest] = std::array::from_fn(|_| nothing());
-            return [index.to_string(), "NONE".to_owned(), endpoint, shard, epoch, in_sync, earliest, latest];
+            return [index.to_string(), "NONE".to_owned(), dash(), dash(), dash(), in_sync, dash(), dash()];
         };
-        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+        let (earliest, latest) = match &leader.offsets {
+            Ok(offsets) => (offsets.earliest.to_string(), offsets.latest.to_string()),
+            Err(error) => (dash(), error.clone()),
+        };
         [
             index.to_string(),
             leader.broker.to_string(),
-            or_dash(leader.endpoint.clone()),
-            or_dash(shard(leader.broker).map(|shard| shard.to_string())),
+            leader.endpoint.clone().unwrap_or_else(dash),
+            shard(leader.broker).map_or_else(dash, |shard| shard.to_string()),
             leader.epoch.to_string(),
             in_sync,
-            leader.earliest.to_string(),
-            leader.latest.to_string(),
+            earliest,
+            latest,
         ]
     }
 }
@@ -152,28 +159,28 @@ impl DescribedPartition {
 mod tests {
     use super::*;
 
+    fn led(offsets: Result<Offsets, String>) -> DescribedPartition {
+        let endpoint = Some("127.0.0.1:9093".to_owned());
+        let leader = Some(Leader { broker: 1_001, endpoint, epoch: 3, offsets });
+        DescribedPartition { leader, replicas: vec![1_001], in_sync_replicas: vec![1_001] }
+    }
+
     fn described() -> Described {
-        let leader = Leader {
-            broker: 1_001,
-            endpoint: Some("127.0.0.1:9093".to_owned()),
-            epoch: 3,
-            earliest: 5,
-            latest: 42,
-        };
-        let led =
-            DescribedPartition { leader: Some(leader), replicas: vec![1_001], in_sync_replicas: vec![1_001] };
+        let whole = led(Ok(Offsets { earliest: 5, latest: 42 }));
+        let offline = led(Err("KAFKA_STORAGE_ERROR (56)".to_owned()));
         let orphan = DescribedPartition { leader: None, replicas: vec![2_000], in_sync_replicas: Vec::new() };
-        Described { id: "id".to_owned(), partitions: vec![led, orphan] }
+        Described { id: "id".to_owned(), partitions: vec![whole, offline, orphan] }
     }
 
     #[test]
-    fn partitions_stand_in_a_table_with_or_without_a_leader() {
+    fn partitions_stand_in_a_table_with_or_without_a_leader_or_offsets() {
         assert_eq!(
             described().text("t"),
-            "topic t, id id, 2 partitions, 37 offsets\n\
+            "topic t, id id, 3 partitions\n\
              PARTITION  LEADER  ENDPOINT        SHARD  EPOCH  IN SYNC  EARLIEST  LATEST\n\
              0          1001    127.0.0.1:9093  1      3      1 of 1   5         42\n\
-             1          NONE    -               -      -      0 of 1   -         -"
+             1          1001    127.0.0.1:9093  1      3      1 of 1   -         KAFKA_STORAGE_ERROR (56)\n\
+             2          NONE    -               -      -      0 of 1   -         -"
         );
     }
 
@@ -182,7 +189,8 @@ mod tests {
         let json = described().json("t");
         assert_eq!(json["partitions"][0]["shard"], 1);
         assert_eq!(json["partitions"][0]["latest_offset"], 42);
-        assert_eq!(json["partitions"][1]["leader"], Value::Null);
+        assert_eq!(json["partitions"][1]["error"], "KAFKA_STORAGE_ERROR (56)");
+        assert_eq!(json["partitions"][2]["leader"], Value::Null);
     }
 
     #[test]
