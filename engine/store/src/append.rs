@@ -62,7 +62,7 @@ impl<I: Io> Partition<I> {
         leader_epoch: LeaderEpoch,
     ) -> Result<Appended, AppendError> {
         let _turn = self.turn().await?;
-        if !self.is_recorded_open() {
+        if !self.is_recorded_for_appends() {
             self.shard.checkpointer.record_opened(&self.shard, self).await?;
         }
         let mut memory = None;
@@ -159,6 +159,12 @@ impl<I: Io> Partition<I> {
         drop(too_little);
         if let Some(memory) = self.shard.pool.try_take(&self.shard.io, sizes) {
             return Ok(memory);
+        }
+        if !self.shard.pool.could_have(sizes) {
+            // Only a leader with larger limits sends such batches: clients are held to the log's own.
+            let max_batch_bytes = u32::try_from(self.shard.config.pool_bytes).unwrap_or(u32::MAX);
+            let batch_bytes = u32::try_from(sizes.iter().sum::<usize>()).unwrap_or(u32::MAX);
+            return Err(engine_log::AppendError::BatchTooLarge { batch_bytes, max_batch_bytes }.into());
         }
         self.shard.counters.count(|metrics| metrics.pool_waits += 1);
         match self.shard.pool.take(&self.shard.io, sizes).await {

@@ -14,7 +14,7 @@ use engine_record::{Instant, Offset, TopicPartition};
 
 use crate::checkpoint::{Entries, Entry, LogEntry};
 use crate::error::StoreError;
-use crate::partition::Partition;
+use crate::partition::{Partition, Recorded};
 use crate::permits::Permits;
 use crate::shard::Shard;
 use crate::slot::SlotWriter;
@@ -89,7 +89,7 @@ impl<I: Io> Checkpointer<I> {
 
     async fn write_opened(&self, shard: &Rc<Shard<I>>, own: Rc<Partition<I>>) -> Result<(), StoreError> {
         let _turn = self.turn.acquire(1).await.map_err(|_| StoreError::Closed)?;
-        if own.is_recorded_open() {
+        if own.is_recorded_for_appends() {
             return Ok(());
         }
         let mut opened = self.opened.take();
@@ -97,7 +97,10 @@ impl<I: Io> Checkpointer<I> {
         let captures: Vec<_> = opened.into_values().map(Capture::of).collect();
         let partitions: Vec<_> = captures.iter().map(|capture| Rc::clone(&capture.partition)).collect();
         self.write_captures(shard, captures).await?;
-        partitions.iter().for_each(|partition| partition.set_recorded_open(true));
+        for partition in &partitions {
+            partition.set_recorded(Recorded::Open);
+            partition.set_epoch_recorded(true);
+        }
         Ok(())
     }
 
@@ -182,7 +185,7 @@ impl<I: Io> Checkpointer<I> {
     ) -> Result<(), StoreError> {
         let _turn = self.turn.acquire(1).await.map_err(|_| StoreError::Closed)?;
         // What is closed already would be opened again by a later, lesser entry.
-        let open = partitions.into_iter().filter(|partition| partition.is_recorded_open());
+        let open = partitions.into_iter().filter(|partition| partition.recorded() == Recorded::Open);
         self.write_captures(shard, open.map(Capture::of).collect()).await
     }
 
@@ -217,7 +220,7 @@ impl<I: Io> Checkpointer<I> {
             (partition.at, self.entry(Some(LogEntry::closed(&state.log))))
         });
         self.write(shard, entries.collect()).await?;
-        partitions.iter().for_each(|partition| partition.set_recorded_open(false));
+        partitions.iter().for_each(|partition| partition.set_recorded(Recorded::Closed));
         Ok(())
     }
 

@@ -47,9 +47,17 @@ impl DiskError {
         Self { operation, path: path.to_owned(), kind: error.kind(), code: error.raw_os_error() }
     }
 
-    /// Whether there was no space.
+    /// Whether there was no space, and that is all: what a failed write or flush has left on disk can't be known,
+    /// whatever its cause.
     pub(crate) fn is_storage_full(&self) -> bool {
-        matches!(self.kind, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+        let is_full = matches!(self.kind, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+        match self.operation {
+            DiskOperation::Open | DiskOperation::Allocate | DiskOperation::Folder => is_full,
+            DiskOperation::Read
+            | DiskOperation::Write
+            | DiskOperation::Flush
+            | DiskOperation::Truncate => false,
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use engine_io::{BLOCK_BYTES, DirectFile, Io, Signal, first};
 
-use crate::partition::Partition;
+use crate::partition::{Partition, Recorded};
 use crate::shard::Shard;
 
 /// Looks after partitions that are appended to, until they aren't any more.
@@ -49,7 +49,7 @@ impl IdleSweep {
 impl<I: Io> Partition<I> {
     /// Gives back memory, descriptors and space ahead where nothing was appended for long; whether it is idle.
     async fn release_if_idle(self: &Rc<Self>) -> bool {
-        if !self.is_recorded_open() {
+        if self.recorded() != Recorded::Open {
             return true;
         }
         let Ok(_turn) = self.turn().await else { return true };

@@ -27,7 +27,7 @@ use crate::checkpoint::{CorruptCheckpoint, LogEntry};
 use crate::config::ConfigError;
 use crate::error::{Corruption, DiskError, DiskOperation, StoreError, disk};
 use crate::layout;
-use crate::partition::{Partition, State};
+use crate::partition::{Partition, Recorded, State};
 use crate::segment_file::SegmentFile;
 use crate::shard::Shard;
 use crate::truncate::{fence, remove};
@@ -45,6 +45,8 @@ pub(crate) struct Opening {
 struct Found {
     log: Log,
     files: BTreeSet<SegmentId>,
+    /// What the checkpoint says of it.
+    recorded: Recorded,
 }
 
 /// Opens the partition and registers it.
@@ -70,6 +72,11 @@ pub(crate) async fn open_partition<I: Io>(
     let partition = Partition::new(at, shard, State::new(found.log, segments));
     shard.partitions.borrow_mut().insert(at, Rc::clone(&partition));
     shard.checkpointer.forget_unopened(at);
+    partition.set_recorded(found.recorded);
+    if found.recorded == Recorded::Open {
+        // The next start needn't scan again what this one has.
+        shard.checkpointer.note_change(shard, &partition);
+    }
     Ok(partition)
 }
 
@@ -112,10 +119,13 @@ async fn find<I: Io>(shard: &Rc<Shard<I>>, opening: &Opening) -> Result<Found, S
     let folder = shard.layout.partition(opening.at);
     let segments = list_segments(&shard.io, &folder).await?;
     match entry {
-        Some(entry) => recover(shard, opening, &entry, &segments).await,
+        Some(entry) => {
+            let found = recover(shard, opening, &entry, &segments).await?;
+            Ok(Found { recorded: Recorded::Open, ..found })
+        }
         None if segments.is_empty() => {
             let log = Log::create(opening.config, Offset::ZERO, opening.leader_epoch);
-            Ok(Found { log, files: BTreeSet::new() })
+            Ok(Found { log, files: BTreeSet::new(), recorded: Recorded::Nothing })
         }
         None => recover_all(shard, opening, &segments).await,
     }
@@ -140,7 +150,7 @@ fn as_closed(entry: &LogEntry, config: LogConfig) -> Option<Found> {
     let files = files.map(|summary| summary.segment).collect();
     let (log_start, high_watermark) = (entry.log_start, entry.high_watermark);
     let found = Recovered { log_start, high_watermark, segments, leader_epochs, producers };
-    Some(Found { log: Log::recovered(config, found).ok()?, files })
+    Some(Found { log: Log::recovered(config, found).ok()?, files, recorded: Recorded::Closed })
 }
 
 fn decode_states(entry: &LogEntry) -> Result<(LeaderEpochs, Producers), CorruptCheckpoint> {
@@ -274,7 +284,7 @@ async fn finish<I: Io>(
         position: u64::from(end),
         why: Corruption::Segments(why),
     })?;
-    Ok(Found { log, files })
+    Ok(Found { log, files, recorded: Recorded::Nothing })
 }
 
 /// Removes the segments behind the last one, the last first, and what was made ready for later.

@@ -30,12 +30,25 @@ pub(crate) struct Partition<I: Io> {
     moved: Signal,
     is_closed: Cell<bool>,
     is_deleted: Cell<bool>,
-    /// Whether the checkpoint says that the log may go on.
-    is_recorded_open: Cell<bool>,
+    /// What the checkpoint says of the log.
+    recorded: Cell<Recorded>,
+    /// Whether the leader epoch is in the checkpoint, as it must be before its first batch.
+    is_epoch_recorded: Cell<bool>,
     /// Whether the log is being cut: reads wait until it is over.
     is_cutting: Cell<bool>,
     /// Background work that needs the files as they are.
     work: Cell<usize>,
+}
+
+/// What the checkpoint says of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recorded {
+    /// It doesn't know it.
+    Nothing,
+    /// It may have gone on since.
+    Open,
+    /// It ends as the checkpoint says.
+    Closed,
 }
 
 /// What changes. Never borrowed across an await.
@@ -90,7 +103,8 @@ impl<I: Io> Partition<I> {
             moved: Signal::new(),
             is_closed: Cell::new(false),
             is_deleted: Cell::new(false),
-            is_recorded_open: Cell::new(false),
+            recorded: Cell::new(Recorded::Nothing),
+            is_epoch_recorded: Cell::new(false),
             is_cutting: Cell::new(false),
             work: Cell::new(0),
         })
@@ -138,12 +152,21 @@ impl<I: Io> Partition<I> {
         self.is_deleted.get()
     }
 
-    pub(crate) fn is_recorded_open(&self) -> bool {
-        self.is_recorded_open.get()
+    pub(crate) fn recorded(&self) -> Recorded {
+        self.recorded.get()
     }
 
-    pub(crate) fn set_recorded_open(&self, is_open: bool) {
-        self.is_recorded_open.set(is_open);
+    pub(crate) fn set_recorded(&self, recorded: Recorded) {
+        self.recorded.set(recorded);
+    }
+
+    /// Whether the checkpoint knows all it must before anything is appended.
+    pub(crate) fn is_recorded_for_appends(&self) -> bool {
+        self.recorded.get() == Recorded::Open && self.is_epoch_recorded.get()
+    }
+
+    pub(crate) fn set_epoch_recorded(&self, is_recorded: bool) {
+        self.is_epoch_recorded.set(is_recorded);
     }
 
     /// Lets reads wait until it is called with `false`.

@@ -147,12 +147,14 @@ impl<I: Io> PartitionLog<I> {
         self.partition.state.borrow().log.leader_epochs().latest().unwrap_or_default()
     }
 
-    /// Notes that the log is led in `epoch` from now on.
+    /// Notes that the log is led in `epoch` from now on. The next append makes that durable before it.
     ///
     /// # Errors
     /// Where the log knows a later epoch.
     pub fn start_leader_epoch(&self, epoch: LeaderEpoch) -> Result<(), StoreError> {
-        open::start_leader_epoch(&mut self.partition.state.borrow_mut().log, epoch)
+        open::start_leader_epoch(&mut self.partition.state.borrow_mut().log, epoch)?;
+        self.partition.set_epoch_recorded(false);
+        Ok(())
     }
 
     /// Size of all batches in bytes.

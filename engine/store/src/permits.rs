@@ -74,10 +74,9 @@ impl Permits {
         self.state.borrow().free
     }
 
-    /// How many permits the first in line lacks; 0 where nobody waits.
-    pub(crate) fn lacking(&self) -> usize {
-        let state = self.state.borrow();
-        state.line.front().map_or(0, |first| first.count.saturating_sub(state.free))
+    /// How many permits all in line wish for.
+    pub(crate) fn wished(&self) -> usize {
+        self.state.borrow().line.iter().map(|waiter| waiter.count).sum()
     }
 
     fn give_back(&self, count: usize) {
@@ -232,7 +231,7 @@ mod tests {
         assert!(block_on(poll_once(&mut large)).is_none());
         assert!(block_on(poll_once(&mut small)).is_none());
         assert!(permits.try_acquire(1).is_none());
-        assert_eq!(permits.lacking(), 1);
+        assert_eq!(permits.wished(), 3);
         drop(held);
         let first = block_on(poll_once(&mut large)).unwrap().unwrap();
         assert!(block_on(poll_once(&mut small)).is_none());

@@ -28,8 +28,8 @@ impl<I: Io> Pool<I> {
     /// Buffers of the given sizes, if need be after others have given theirs back.
     pub(crate) async fn take(&self, io: &I, sizes: &[usize]) -> Result<FreshMemory<I>, PermitsClosed> {
         let bytes: usize = sizes.iter().sum();
-        assert!(bytes <= self.bytes, "an append needs less than the pool has");
-        self.reclaim(bytes.saturating_sub(self.permits.free()));
+        assert!(bytes <= self.bytes, "who takes memory checks that the pool can ever have it");
+        self.reclaim_for(bytes);
         let permit = self.permits.acquire(bytes).await?;
         Ok(FreshMemory::new(io, sizes, permit))
     }
@@ -55,7 +55,19 @@ impl<I: Io> Pool<I> {
 
     /// Gives whoever waits for memory what the tails can spare. Called when a chunk has become sparable.
     pub(crate) fn reclaim_for_waiting(&self) {
-        self.reclaim(self.permits.lacking());
+        if self.permits.wished() > 0 {
+            self.reclaim_for(0);
+        }
+    }
+
+    /// Makes room for all in line and `bytes` more, so that nobody is left waiting for what could be had.
+    fn reclaim_for(&self, bytes: usize) {
+        self.reclaim((self.permits.wished() + bytes).saturating_sub(self.permits.free()));
+    }
+
+    /// Whether it could ever have buffers of the given sizes.
+    pub(crate) fn could_have(&self, sizes: &[usize]) -> bool {
+        sizes.iter().sum::<usize>() <= self.bytes
     }
 
     /// Drops the oldest chunks of all tails until `bytes` are free again or nothing more can go.

@@ -48,7 +48,8 @@ impl<I: Io> SlotWriter<I> {
         Self { entries, slot, image, open: None }
     }
 
-    /// Writes entries durably: as a change, or with all others as a new image.
+    /// Writes entries durably: as a change, or with all others as a new image. What could not be written is forgotten:
+    /// an image that is written later for another partition must not say it, since it may be true no more.
     ///
     /// # Errors
     /// After [`io::ErrorKind::StorageFull`] it can be called again, after another it must not.
@@ -63,11 +64,15 @@ impl<I: Io> SlotWriter<I> {
         }
         let has_room = self.open.as_ref().is_some_and(OpenSlot::has_room);
         let change = if has_room { Some(self.encode_change(&entries)) } else { None };
-        self.take_over(entries);
-        match change {
+        let replaced = self.take_over(entries);
+        let written = match change {
             Some(payload) => self.write_change(shard, generation, &payload).await,
             None => self.write_image(shard, generation).await,
+        };
+        if written.is_err() {
+            self.put_back(replaced);
         }
+        written
     }
 
     fn encode_change(&self, entries: &[(TopicPartition, Entry)]) -> Vec<u8> {
@@ -77,13 +82,22 @@ impl<I: Io> SlotWriter<I> {
         bytes.collect()
     }
 
-    fn take_over(&mut self, entries: Vec<(TopicPartition, Entry)>) {
-        for (at, entry) in entries {
-            if entry.log.is_some() {
-                self.entries.insert(at, entry);
-            } else {
-                self.entries.remove(&at);
-            }
+    /// Answers what stood in the place of each entry.
+    fn take_over(&mut self, entries: Vec<(TopicPartition, Entry)>) -> Vec<(TopicPartition, Option<Entry>)> {
+        let replace = |(at, entry): (TopicPartition, Entry)| {
+            let before =
+                if entry.log.is_some() { self.entries.insert(at, entry) } else { self.entries.remove(&at) };
+            (at, before)
+        };
+        entries.into_iter().map(replace).collect()
+    }
+
+    fn put_back(&mut self, replaced: Vec<(TopicPartition, Option<Entry>)>) {
+        for (at, before) in replaced {
+            match before {
+                Some(entry) => self.entries.insert(at, entry),
+                None => self.entries.remove(&at),
+            };
         }
     }
 
@@ -107,7 +121,6 @@ impl<I: Io> SlotWriter<I> {
             Err(error) => Err(error),
         };
         if let Err((operation, error)) = written {
-            // The entries are taken over already: what the change lacks goes with the next image.
             self.open = None;
             return Err(DiskError::new(operation, &path, &error));
         }

@@ -14,6 +14,7 @@ use crate::flush::FlushInterest;
 use crate::layout::Layout;
 use crate::metrics::StoreMetrics;
 use crate::open::{self, Opening};
+use crate::partition::Recorded;
 use crate::partition_log::PartitionLog;
 use crate::shard::Shard;
 
@@ -162,7 +163,8 @@ async fn close<I: Io>(shard: &Rc<Shard<I>>) -> Result<(), StoreError> {
         partition.wait_for_flush_or_deletion(end).await?;
         partition.work_ended().await;
     }
-    let opened = partitions.into_iter().filter(|partition| partition.is_recorded_open()).collect();
+    let opened =
+        partitions.into_iter().filter(|partition| partition.recorded() != Recorded::Closed).collect();
     shard.checkpointer.write_closed(shard, opened).await?;
     shard.checkpointer.close().await;
     for partition in shard.all_partitions() {

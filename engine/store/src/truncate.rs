@@ -20,7 +20,7 @@ use crate::chunk::{Fill, block_floor, block_remainder};
 use crate::error::{Corruption, DiskError, DiskOperation, StoreError, disk};
 use crate::flush::FlushInterest;
 use crate::layout;
-use crate::partition::Partition;
+use crate::partition::{Partition, Recorded};
 use crate::segment_file::SegmentFile;
 
 /// How much is read at once to look for the boundary, or to rebuild producers, in bytes.
@@ -64,7 +64,7 @@ impl<I: Io> Partition<I> {
         let mut after = self.state.borrow().log.clone();
         let _what_it_leaves_is_asked_again_below = after.complete_truncate(plan, &boundary);
         self.shard.checkpointer.write_entry(&self.shard, self.at, Some(LogEntry::open(&after))).await?;
-        self.set_recorded_open(true);
+        self.set_recorded(Recorded::Open);
         if let Err(error) = self.cut_files(&segments, boundary.end.position).await {
             self.shard.fail(error);
             return Ok(self.shard.check()?);

@@ -318,6 +318,19 @@ fn an_append_that_is_dropped_while_it_waits_leaves_no_trace() {
     assert_eq!(machine.append(&log, &bytes).base_offset, at(0));
 }
 
+#[test]
+fn a_leader_s_batch_that_no_memory_could_hold_is_refused() {
+    let mut machine = Machine::new(17);
+    machine.config.pool_bytes = 7 << 20;
+    let (_store, log) = machine.start_one();
+    let mut bytes = batch(0, 1, 8 << 20);
+    engine_record::assign(&mut bytes, at(0), EPOCH);
+    let (parsed, _) = RecordBatch::parse(&bytes).unwrap();
+    let refused = machine.run(log.append(parsed, AppendOrigin::Replication, EPOCH));
+    assert!(matches!(refused, Err(AppendError::Refused(engine_log::AppendError::BatchTooLarge { .. }))));
+    machine.append_flushed(&log, &batch(0, 1, 100));
+}
+
 /// What happens to a log in the model test.
 #[derive(Clone, Debug)]
 enum Step {

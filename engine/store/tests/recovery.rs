@@ -366,3 +366,35 @@ fn the_index_below_the_checkpoint_survives_a_crash_for_the_most_part() {
     assert_eq!(machine.run(log.read(request)).unwrap().first_offset, at(1_900));
     assert!(machine.sim.now().since(before) < Duration::from_millis(5), "the batch was found by the index");
 }
+
+#[test]
+fn what_was_recovered_is_closed_by_the_next_clean_end_also_without_an_append() {
+    let machine = Machine::new(75);
+    let (_store, log) = machine.start_one();
+    let mut model = Model::default();
+    fill(&machine, &log, &mut model, 0..5, 3_000);
+    machine.crash(CrashMode::LoseAllUnflushed);
+    let (store, log) = machine.start_one();
+    assert_eq!(log.offsets().log_end, model.end());
+    machine.run(store.shutdown()).unwrap();
+    let (store, report) = machine.start();
+    assert!(report.is_clean);
+    let log = machine.open(&store, partition(0));
+    assert_eq!(store.metrics().recoveries, 0);
+    assert_eq!(read_all(&machine, &log), model.bytes_from(at(0)));
+}
+
+#[test]
+fn a_leader_epoch_is_durable_before_its_first_batch() {
+    let machine = Machine::new(76);
+    let (_store, log) = machine.start_one();
+    machine.append_flushed(&log, &batch(0, 1, 100));
+    log.start_leader_epoch(LeaderEpoch(5)).unwrap();
+    let bytes = batch(1, 1, 100);
+    let (parsed, _) = engine_record::RecordBatch::parse(&bytes).unwrap();
+    machine.run(log.append(parsed, engine_store::AppendOrigin::Client, LeaderEpoch(5))).unwrap();
+    machine.crash(CrashMode::LoseAllUnflushed);
+    let (store, _) = machine.start();
+    let refused = machine.try_open(&store, partition(0)).err();
+    assert_eq!(refused, Some(StoreError::LeaderEpoch { known: LeaderEpoch(5), given: LeaderEpoch(0) }));
+}

@@ -5,6 +5,7 @@ mod support;
 use core::time::Duration;
 
 use engine_store::{AppendError, ReadBound, ReadRequest};
+use sim::CrashMode;
 use support::client::Client;
 use support::model::Model;
 use support::{Machine, append, at, batch, partition};
@@ -63,6 +64,26 @@ fn a_first_append_without_space_for_anything_leaves_the_partition_usable() {
     assert_eq!(machine.run(append(&log, &batch(0, 1, 100))), Err(AppendError::StorageFull));
     machine.disk().set_capacity(1 << 40);
     assert_eq!(machine.append_flushed(&log, &batch(0, 1, 100)).base_offset, at(0));
+}
+
+/// Each partition's first append takes a block of the checkpoint's slot, which has space for 256.
+#[test]
+fn a_log_that_could_not_be_recorded_as_closed_keeps_what_is_appended_after() {
+    let mut machine = Machine::new(46);
+    machine.config.checkpoint_interval = Duration::from_secs(100_000);
+    let (store, log) = machine.start_one();
+    machine.append_flushed(&log, &batch(0, 1, 100));
+    for number in 1..256 {
+        machine.append_flushed(&machine.open(&store, partition(number)), &batch(0, 1, 100));
+    }
+    machine.disk().set_capacity(machine.disk().used_bytes());
+    // The first idle partitions find no space for the checkpoint, later ones that which those have given back.
+    machine.pause(Duration::from_secs(200));
+    machine.disk().set_capacity(1 << 40);
+    machine.append_flushed(&log, &batch(1, 1, 100));
+    machine.crash(CrashMode::LoseAllUnflushed);
+    let (_store, log) = machine.start_one();
+    assert_eq!(log.offsets().log_end, at(2));
 }
 
 #[test]
