@@ -26,6 +26,7 @@ pub(crate) fn of(depth: Depth, workspace: &Workspace) -> Vec<Lane> {
         Depth::Fast => lanes.push(sim(workspace, 20)),
         Depth::Full => lanes.extend([
             sim(workspace, 200),
+            clients(),
             doctest(),
             docs(),
             deny(),
@@ -60,10 +61,16 @@ fn clippy() -> Lane {
     cargo_lane("clippy", &arguments, "mend the code; an exception is #[expect(lint, reason = \"..\")]")
 }
 
-/// Everything but doctests, which the full gate runs.
+/// Everything but doctests and the tests with real clients, which the full gate runs.
 fn test() -> Lane {
-    let arguments = ["test", "--workspace", "--tests", "--locked", "--quiet"];
+    let arguments = ["test", "--workspace", "--exclude", "integration", "--tests", "--locked", "--quiet"];
     cargo_lane("test", &arguments, "run the failing test alone: `cargo test -p PACKAGE NAME`")
+}
+
+/// Real clients against the real broker. What they need is installed by `tests/clients/install.sh`.
+fn clients() -> Lane {
+    let arguments = ["test", "--package", "integration", "--locked", "--quiet"];
+    cargo_lane("clients", &arguments, "install what a test misses: `bash tests/clients/install.sh`")
 }
 
 fn sim(workspace: &Workspace, seeds: u32) -> Lane {
