@@ -19,7 +19,7 @@ use core::cell::RefCell;
 use core::time::Duration;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
 use engine_io::{Io, Sender, Task};
 use engine_record::{Instant, Offset, PartitionIndex};
@@ -77,6 +77,27 @@ pub struct Prepared {
     start_offsets: Vec<Offset>,
     /// Producers that aren't done, over all shards.
     producing: Arc<AtomicU32>,
+    /// Where the records end that were acknowledged, in each partition. With acks=1 a broker may acknowledge what it
+    /// doesn't let anyone read yet, so the end it tells isn't the end to read to.
+    promised_ends: Arc<[AtomicI64]>,
+}
+
+impl Prepared {
+    fn new(start_offsets: Vec<Offset>, producers: u32) -> Self {
+        let promised_ends = start_offsets.iter().map(|_| AtomicI64::new(0)).collect();
+        Self { start_offsets, producing: Arc::new(AtomicU32::new(producers)), promised_ends }
+    }
+
+    /// So many records of this partition were acknowledged, the first at `base_offset`.
+    fn promise(&self, partition: u32, base_offset: Offset, records: u64) {
+        let end = base_offset.checked_add(records).unwrap_or(Offset::MAX);
+        self.promised_ends[partition as usize].fetch_max(end.value(), Ordering::AcqRel);
+    }
+
+    fn promised_end(&self, partition: u32) -> Offset {
+        let end = self.promised_ends[partition as usize].load(Ordering::Acquire);
+        Offset::new(end).expect("only ends of records are noted, and these are not negative")
+    }
 }
 
 /// Which part of a plan a shard carries out.
@@ -120,7 +141,7 @@ pub async fn prepare<I: Io>(io: &I, plan: &LoadPlan, resolver: &Resolver) -> Res
         start_offsets.push(admin.offset(&plan.topic, index(partition), Start::Latest).await?);
     }
     client.close();
-    Ok(Prepared { start_offsets, producing: Arc::new(AtomicU32::new(plan.producers)) })
+    Ok(Prepared::new(start_offsets, plan.producers))
 }
 
 async fn create_topic<I: Io>(admin: &Admin<I>, plan: &LoadPlan) -> Result<(), RunError> {

@@ -150,3 +150,19 @@ fn every_level_of_acks_is_verified() {
         check_clean(&plan, &outcome);
     }
 }
+
+/// With acks=1 a broker may acknowledge before anyone may read.
+#[test]
+fn what_was_promised_is_waited_for_where_the_broker_doesn_t_show_it_yet() {
+    let setting = Setting::new(7);
+    let pace = Pace::Open { records_per_second: 5_000 };
+    let plan = LoadPlan { acks: Acks::Leader, is_idempotent: false, ..setting.plan(pace) };
+    let (cluster, io) = (setting.cluster.clone(), setting.client.io());
+    let outcome = setting.run(&plan, async || {
+        io.sleep(Duration::from_millis(200)).await;
+        cluster.hides_what_comes("bench", 0);
+        io.sleep(Duration::from_secs(5)).await;
+        cluster.shows_everything("bench", 0);
+    });
+    check_clean(&plan, &outcome);
+}

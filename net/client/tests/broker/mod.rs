@@ -32,11 +32,19 @@ struct Log {
     /// Base offset and bytes.
     batches: Vec<(i64, Vec<u8>)>,
     end: i64,
+    /// Where records end for readers, if before the end.
+    readable_end: Option<i64>,
     /// (producer id, epoch, base sequence, base offset) of the last batches.
     remembered: VecDeque<(i64, i16, i32, i64)>,
     /// So many of the next batches are promised and dropped, or appended twice.
     to_lose: u32,
     to_repeat: u32,
+}
+
+impl Log {
+    fn end_for_readers(&self) -> i64 {
+        self.readable_end.unwrap_or(self.end)
+    }
 }
 
 struct TopicLogs {
@@ -106,6 +114,17 @@ impl Cluster {
     /// Appends the next batches twice.
     pub(crate) fn appends_twice(&self, name: &str, partition: usize, batches: u32) {
         self.with_log(name, partition, |log| log.to_repeat = batches);
+    }
+
+    /// Appends and acknowledges, and lets nobody read what comes from now on.
+    pub(crate) fn hides_what_comes(&self, name: &str, partition: usize) {
+        self.with_log(name, partition, |log| log.readable_end = Some(log.end));
+    }
+
+    /// Lets everything be read again.
+    pub(crate) fn shows_everything(&self, name: &str, partition: usize) {
+        self.with_log(name, partition, |log| log.readable_end = None);
+        self.appended.notify();
     }
 
     /// The values in a partition, in order.
@@ -387,7 +406,7 @@ fn partitions_of<'a>(
 
 fn has_news(state: &State, id: i32, request: &FetchRequest<'_>) -> bool {
     partitions_of(state, request)
-        .any(|(log, offset)| log.is_none_or(|log| log.leader != id || offset != log.end))
+        .any(|(log, offset)| log.is_none_or(|log| log.leader != id || offset != log.end_for_readers()))
 }
 
 fn fetch<'a>(state: &'a State, id: i32, request: &FetchRequest<'a>) -> FetchResponse<'a> {
@@ -407,9 +426,9 @@ fn fetch<'a>(state: &'a State, id: i32, request: &FetchRequest<'a>) -> FetchResp
                 Some(log) => {
                     // One batch an answer: the client must put them together.
                     let at = log.batches.partition_point(|(base, _)| *base <= offset).saturating_sub(1);
-                    let found = log.batches.get(at).filter(|_| offset < log.end);
+                    let found = log.batches.get(at).filter(|_| offset < log.end_for_readers());
                     let records = Some(found.map_or(&[][..], |(_, bytes)| bytes));
-                    PartitionData { high_watermark: log.end, records, ..base }
+                    PartitionData { high_watermark: log.end_for_readers(), records, ..base }
                 }
             }
         });
@@ -426,7 +445,7 @@ fn list_offsets<'a>(state: &State, request: &ListOffsetsRequest<'a>) -> ListOffs
     let topics = request.topics.iter().map(|topic| {
         let partitions = topic.partitions.iter().map(|partition| {
             let index = usize::try_from(partition.partition_index).unwrap();
-            let end = state.topics[topic.name].partitions[index].end;
+            let end = state.topics[topic.name].partitions[index].end_for_readers();
             let offset = match partition.timestamp {
                 EARLIEST => 0,
                 time if time >= 0 => -1,

@@ -253,7 +253,10 @@ impl<'a, I: Io> Maker<'a, I> {
         let Some(Sent { source, sequences, mut due, sent, .. }) = self.sent.pop_front() else { return };
         let mut recorder = self.shard.recorder.borrow_mut();
         match delivery.result {
-            Ok(_) => {
+            Ok(appended) => {
+                if let Some(base_offset) = appended.base_offset {
+                    self.shard.prepared.promise(source.partition, base_offset, due.len() as u64);
+                }
                 recorder.acknowledged(&due, sent, delivery.at);
                 recorder.ledger().acknowledge(source, sequences);
             }

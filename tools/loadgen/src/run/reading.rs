@@ -5,11 +5,14 @@ use std::rc::Rc;
 
 use engine_io::Io;
 use engine_record::{Instant, Offset};
-use net_client::{Admin, Consumer, ConsumerSettings, FetchedRecords, OffsetReset, Start};
+use net_client::{Acks, Admin, Consumer, ConsumerSettings, FetchedRecords, OffsetReset, Start};
 
 use super::{RunError, Shard, client, index};
 use crate::ledger::Source;
 use crate::payload::Reading;
+
+/// How long the end of a partition must stand still where no answer tells it.
+const SETTLE: Duration = Duration::from_millis(500);
 
 /// How long a consumer waits for records before it looks whether the load is over.
 const POLL: Duration = Duration::from_millis(100);
@@ -37,7 +40,8 @@ async fn read<I: Io>(shard: &Shard<I>, number: u32) -> Result<(), RunError> {
     let until = shard.io.now().after(plan.drain_timeout);
     let mut ends = Vec::new();
     for &partition in &own {
-        ends.push((partition, end_of(shard, &admin, partition, until).await?));
+        let end = settled_end_of(shard, &admin, partition, until).await?;
+        ends.push((partition, end.max(shard.prepared.promised_end(partition))));
     }
     while !is_read(shard, &consumer, &ends) {
         if shard.io.now() >= until {
@@ -49,6 +53,26 @@ async fn read<I: Io>(shard: &Shard<I>, number: u32) -> Result<(), RunError> {
     consumer.close();
     client.close();
     Ok(())
+}
+
+/// Where a partition ends, once that stands still. What is sent without asking for an answer may still be on its way,
+/// and nothing tells when it has come.
+async fn settled_end_of<I: Io>(
+    shard: &Shard<I>,
+    admin: &Admin<I>,
+    partition: u32,
+    until: Instant,
+) -> Result<Offset, RunError> {
+    let mut end = end_of(shard, admin, partition, until).await?;
+    while shard.plan.acks == Acks::None && shard.io.now() < until {
+        shard.io.sleep(SETTLE).await;
+        let next = end_of(shard, admin, partition, until).await?;
+        if next == end {
+            break;
+        }
+        end = next;
+    }
+    Ok(end)
 }
 
 /// Where a partition ends. A broker that is just starting again is asked again.

@@ -8,7 +8,7 @@ use engine_io::{Io, Receiver, Sender, first, mailbox};
 use engine_io_glommio::{GlommioIo, Running, ShardSpec};
 use engine_record::{Instant, Timestamp};
 use futures_lite::future::block_on;
-use loadgen::{Interval, LoadPlan, Outcome, Prepared, ShardPart, prepare, run_shard};
+use loadgen::{Interval, LoadPlan, Outcome, Prepared, RunError, ShardPart, prepare, run_shard};
 use net_client::metadata::InvalidEndpoint;
 use net_client::{Client, ClientSettings, Endpoint, Resolver};
 
@@ -117,9 +117,22 @@ pub(super) fn run(
 fn prepare_load(generator: &Generator, plan: &LoadPlan) -> Result<(Prepared, Instant, Timestamp), Failure> {
     let (plan, resolver) = (plan.clone(), generator.resolver.clone());
     client::on_shard("prepare", move |io| async move {
-        let prepared = prepare(&io, &plan, &resolver).await.map_err(|error| client::failed(&error))?;
+        let prepared = prepare(&io, &plan, &resolver).await.map_err(|error| failed(&error))?;
         Ok((prepared, io.now().after(LEAD), io.timestamp()))
     })?
+}
+
+/// A failure of the load, as it leaves its shard.
+fn failed(error: &RunError) -> Failure {
+    match error {
+        RunError::Admin(error) => client::failed_admin(error),
+        RunError::Plan(_)
+        | RunError::Bootstrap(_)
+        | RunError::TooFewPartitions { .. }
+        | RunError::Send(_)
+        | RunError::Compress(_)
+        | RunError::Consume(_) => client::failed(error),
+    }
 }
 
 /// A client of the brokers the plan names.
@@ -158,7 +171,7 @@ fn start_shards(
                 Ok(shard) if shard < shards => {
                     let part = ShardPart { shard, shards, start, snapshots, resolver };
                     let loaded = run_shard(&io, &plan, &prepared, part).await;
-                    loaded.map_err(|error| client::failed(&error))
+                    loaded.map_err(|error| failed(&error))
                 }
                 Ok(_) | Err(_) => {
                     observe(&io, &plan, start, incident, &told).await;
