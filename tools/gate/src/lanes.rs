@@ -202,7 +202,7 @@ mod tests {
     fn full_runs_all_that_fast_runs() {
         let full = names(Depth::Full);
         assert!(names(Depth::Fast).iter().all(|name| full.contains(name)));
-        assert_eq!(full.len(), 11);
+        assert_eq!(full.len(), 12);
     }
 
     #[test]
