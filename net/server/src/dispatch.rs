@@ -6,7 +6,7 @@ use std::rc::Rc;
 use engine_io::Io;
 use engine_record::Instant;
 use net_wire::messages::api_versions::ApiVersionsResponse;
-use net_wire::{ApiKey, Message, Reader, RequestHeader};
+use net_wire::{ApiKey, DecodeError, Message, Reader, RequestHeader};
 
 use crate::budget::Share;
 use crate::connection::Connection;
@@ -59,7 +59,7 @@ impl<I: Io> Request<I> {
 
     /// Decodes the body.
     pub(crate) fn decode<'a, M: Message<'a>>(&'a self) -> Result<M, CloseReason> {
-        Ok(M::decode(&mut Reader::new(self.body()), self.version)?)
+        Ok(decode_front(self.body(), self.version)?)
     }
 
     /// Encodes the answer.
@@ -120,4 +120,36 @@ fn unsupported_version<I: Io>(request: &Request<I>) -> Response<I> {
         return Response::encode(request.correlation_id, 0, &ApiVersionsResponse::unsupported_version());
     }
     Response::Close(CloseReason::UnsupportedVersion { api: request.api, version: request.version })
+}
+
+/// Decodes the message at the front of `body`. As in Apache's broker, nothing looks at what follows its last field,
+/// and librdkafka depends on that: from version 9 of Metadata on, it asks for all topics with a count of four bytes,
+/// whose first alone already says null.
+fn decode_front<'a, M: Message<'a>>(body: &'a [u8], version: i16) -> Result<M, DecodeError> {
+    match M::decode(&mut Reader::new(body), version) {
+        Err(DecodeError::Trailing { at, .. }) => M::decode(&mut Reader::new(&body[..at.position]), version),
+        decoded => decoded,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use net_wire::messages::MetadataRequest;
+
+    use super::*;
+
+    /// As confluent-kafka 2.16 sends it in version 13: four bytes for null, automatic creation, authorized
+    /// operations, no tagged fields.
+    #[test]
+    fn librdkafka_may_ask_for_all_topics_in_its_own_way() {
+        let body = [0, 0, 0, 0, 1, 0, 0];
+        let request: MetadataRequest<'_> = decode_front(&body, 13).unwrap();
+        assert_eq!(request.topics, None);
+        assert!(!request.allow_auto_topic_creation);
+    }
+
+    #[test]
+    fn a_body_that_ends_too_early_is_refused() {
+        assert!(decode_front::<MetadataRequest<'_>>(&[0, 0], 13).is_err());
+    }
 }
