@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from content import CODECS, Checker, Record, fail, maker, records_per_codec
 
 PARTITIONS = 8
-WAIT_SECONDS = 120
+WAIT_SECONDS = 60
 
 
 def now_ms():

@@ -18,7 +18,7 @@ from kafka.errors import KafkaError
 from content import CODECS, Checker, Record, fail, record, records_per_codec
 
 PARTITIONS = 8
-WAIT_SECONDS = 120
+WAIT_SECONDS = 60
 
 # Releases whose table of versions differs in the requests that a broker without groups serves.
 RELEASES = [(0, 11), (1, 0), (2, 0), (2, 1), (2, 3), (2, 4), (2, 8), (3, 0), (3, 5), (3, 7), (3, 9), (4, 0), (4, 1)]

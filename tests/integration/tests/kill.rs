@@ -12,7 +12,7 @@ const LOADED: &str = "loaded";
 const QUIET: &str = "quiet";
 const PARTITIONS: i32 = 8;
 const QUIET_RECORDS: u64 = 500;
-const WAIT: Duration = Duration::from_secs(120);
+const WAIT: Duration = Duration::from_secs(60);
 /// Longest time that a round lets the load run before the kill.
 const RUN_MS_MAX: usize = 500;
 /// Records that the client holds back at most: keeps the load in step with the broker.

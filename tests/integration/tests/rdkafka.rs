@@ -8,7 +8,7 @@ use integration::{Broker, Codec, Content, Shape, content, settings, topics};
 
 const TOPIC: &str = "rdkafka";
 const PARTITIONS: i32 = 8;
-const WAIT: Duration = Duration::from_secs(120);
+const WAIT: Duration = Duration::from_secs(60);
 
 #[test]
 fn every_codec_comes_back_byte_for_byte() {
