@@ -5,6 +5,7 @@ use core::time::Duration;
 use engine_record::Instant;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
+use net_client::DeliveryError;
 
 use crate::ledger::Ledger;
 use crate::schedule::Lateness;
@@ -181,6 +182,8 @@ pub struct Outcome {
     pub read: u64,
     /// Records whose delivery failed, over the whole load.
     pub failed: u64,
+    /// Why the first of these did.
+    pub first_failure: Option<DeliveryError>,
     /// How late records were sent.
     pub lateness: Lateness,
     /// The accounts, over the whole load.
@@ -240,8 +243,9 @@ impl Recorder {
     }
 
     /// So many records failed for good.
-    pub const fn failed(&mut self, count: u64) {
+    pub fn failed(&mut self, count: u64, why: DeliveryError) {
         self.outcome.failed += count;
+        self.outcome.first_failure.get_or_insert(why);
     }
 
     /// A producer waited for the broker.
@@ -302,6 +306,7 @@ impl Outcome {
         self.acknowledged += other.acknowledged;
         self.read += other.read;
         self.failed += other.failed;
+        self.first_failure = self.first_failure.or(other.first_failure);
         self.lateness = self.lateness.merged(other.lateness);
         self.ledger.merge(&other.ledger);
         self.is_drained &= other.is_drained;

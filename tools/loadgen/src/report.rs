@@ -115,6 +115,8 @@ pub struct Report {
     pub end_to_end_latency: Percentiles,
     /// Records that failed for good.
     pub failed: u64,
+    /// Why the first of these did; absent where none did.
+    pub first_failure: Option<String>,
     /// Records sent later than the plan allows.
     pub late: u64,
     /// The most a record was late, in nanoseconds.
@@ -156,6 +158,7 @@ impl Report {
             service_latency: Percentiles::of(&outcome.latencies.service),
             end_to_end_latency: Percentiles::of(&outcome.latencies.end_to_end),
             failed: outcome.failed,
+            first_failure: outcome.first_failure.map(|failure| failure.to_string()),
             late: outcome.lateness.late_records,
             worst_lateness: u64::try_from(outcome.lateness.worst.as_nanos()).unwrap_or(u64::MAX),
             bottleneck,
@@ -230,7 +233,8 @@ impl Report {
             writeln!(f, "{verdict}")?;
         }
         if self.failed > 0 {
-            writeln!(f, "{} records could not be delivered", self.failed)?;
+            let why = self.first_failure.as_deref().unwrap_or("unknown");
+            writeln!(f, "{} records could not be delivered, the first: {why}", self.failed)?;
         }
         if !self.is_drained {
             writeln!(f, "not everything could be read in time: what counts as lost may only be late")?;

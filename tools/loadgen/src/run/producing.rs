@@ -262,7 +262,7 @@ impl<'a, I: Io> Maker<'a, I> {
             }
             Err(error) => {
                 tracing::debug!(%error, "a batch was not delivered");
-                recorder.failed(due.len() as u64);
+                recorder.failed(due.len() as u64, error);
                 if error.may_be_appended() {
                     recorder.ledger().leave_unknown(source, sequences);
                 }

@@ -176,7 +176,8 @@ impl PhaseReport {
     fn fmt_findings(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let title = self.title();
         if self.load.failed > 0 {
-            writeln!(f, "{title}: {} records could not be delivered", self.load.failed)?;
+            let why = self.load.first_failure.as_deref().unwrap_or("unknown");
+            writeln!(f, "{title}: {} records could not be delivered, the first: {why}", self.load.failed)?;
         }
         if !self.load.is_drained {
             writeln!(

@@ -50,6 +50,7 @@ fn load(rate: Option<u64>) -> Report {
         service_latency: percentiles(1_800),
         end_to_end_latency: percentiles(2_500),
         failed: 0,
+        first_failure: None,
         late: 0,
         worst_lateness: 0,
         bottleneck: if rate.is_some() { Bottleneck::None } else { Bottleneck::Broker },
@@ -171,13 +172,14 @@ fn what_makes_the_figures_worth_less_is_said() {
     report.phases[0].load.bottleneck = Bottleneck::Generator;
     report.phases[1].broker_was_killed = true;
     let load = &mut report.phases[1].load;
+    load.first_failure = Some("too large".to_owned());
     (load.failed, load.late, load.worst_lateness, load.is_drained) = (7, 9, 12_500_000, false);
     report.embedded.as_mut().unwrap().shares_cores = true;
     let text = report.to_string();
     for said in [
         "THEY SHARE THEM",
         "maximum: THE GENERATOR WAS THE BOTTLENECK",
-        "at a rate, killed: 7 records could not be delivered",
+        "at a rate, killed: 7 records could not be delivered, the first: too large",
         "at a rate, killed: 9 records were sent too late, the worst by 12.5 ms",
         "not everything could be read in time",
     ] {
