@@ -113,13 +113,15 @@ async fn create<I: Io>(
     Ok(Outcome { created, settings: listed(&settings, &named) })
 }
 
+/// The topic's own settings. Of one that stands twice the last counts, as in Kafka: the metadata take each once.
 fn configs(topic: &CreatableTopic<'_>) -> Result<Vec<(String, String)>, Refused> {
-    topic
-        .configs
-        .iter()
-        .map(|config| match config.value {
-            Some(value) => Ok((config.name.to_owned(), value.to_owned())),
-            None => Err(Refused::NoValue(config.name.to_owned())),
+    let by_name: BTreeMap<&str, Option<&str>> =
+        topic.configs.iter().map(|config| (config.name, config.value)).collect();
+    by_name
+        .into_iter()
+        .map(|(name, value)| match value {
+            Some(value) => Ok((name.to_owned(), value.to_owned())),
+            None => Err(Refused::NoValue(name.to_owned())),
         })
         .collect()
 }

@@ -262,6 +262,27 @@ fn settings_that_are_unknown_or_out_of_range_are_refused() {
 }
 
 #[test]
+fn of_a_setting_given_twice_the_last_counts() {
+    on_node(14, config(2), async |node| {
+        let mut client = node.connect(0).await;
+        let setting = |value| CreatableTopicConfig { name: "max.message.bytes", value: Some(value) };
+        for version in versions(ApiKey::CreateTopics) {
+            let name = format!("t{version}");
+            let configs = vec![setting("1000"), setting("2000")];
+            let wanted = CreatableTopic { configs, ..topic(&name) };
+            let answer = client.ask(version, &request(vec![wanted])).await;
+            let response = answer.body();
+            let told = &response.topics[0];
+            assert_eq!(told.error_code, ErrorCode::NONE, "v{version}");
+            let mut configs = told.configs.iter().flatten();
+            let told = configs.find(|config| config.name == "max.message.bytes");
+            let value = told.and_then(|config| config.value);
+            assert_eq!(value, (version >= TOLD_FROM).then_some("2000"), "v{version}");
+        }
+    });
+}
+
+#[test]
 fn a_topic_named_twice_is_refused_once_and_spoils_no_other() {
     on_node(11, config(1), async |node| {
         let mut client = node.connect(0).await;
