@@ -1,5 +1,6 @@
 //! Metadata: brokers, topics, leaders. Creates topics on demand where the client and the broker allow it.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use engine_io::Io;
@@ -25,10 +26,11 @@ const NULL_MEANS_ALL_FROM: i16 = 1;
 /// From this version on a topic that isn't known by its id has no name.
 const NULL_NAME_FROM: i16 = 12;
 
-/// One topic of the answer.
-enum Found {
-    Topic(Rc<Image>, TopicId),
-    Missing { name: Option<String>, id: Uuid, error: ErrorCode },
+/// One topic of the answer. It holds nothing of the metadata: others may be created before the answer is written, and
+/// each would have to copy what is held.
+enum Found<'a> {
+    Topic { name: Option<&'a str>, id: TopicId },
+    Missing { name: Option<&'a str>, id: Uuid, error: ErrorCode },
 }
 
 pub(crate) async fn handle<I: Io>(
@@ -38,21 +40,21 @@ pub(crate) async fn handle<I: Io>(
     let asked: MetadataRequest<'_> = request.decode()?;
     let found = match &asked.topics {
         Some(topics) if !topics.is_empty() || request.version >= NULL_MEANS_ALL_FROM => {
-            let mut found = Vec::with_capacity(topics.len());
-            for topic in topics {
+            let mut found = Vec::new();
+            for topic in each_once(topics) {
                 found.push(find(shard, request, topic, asked.allow_auto_topic_creation).await);
             }
             found
         }
         Some(_) | None => {
-            let image = shard.image();
-            image.topics_by_name().map(|topic| Found::Topic(Rc::clone(&image), topic.id)).collect()
+            shard.image().topics_by_name().map(|topic| Found::Topic { name: None, id: topic.id }).collect()
         }
     };
+    let image = shard.image();
     let operations = |asked: bool, all: i32| if asked { all } else { OPERATIONS_NOT_ASKED };
     let topic_operations = operations(asked.include_topic_authorized_operations, TOPIC_OPERATIONS);
     let endpoints = shard.endpoints_told(request.connection.reached);
-    let cluster_id = shard.image().cluster().to_string();
+    let cluster_id = image.cluster().to_string();
     let response = MetadataResponse {
         brokers: endpoints
             .iter()
@@ -65,7 +67,7 @@ pub(crate) async fn handle<I: Io>(
             .collect(),
         cluster_id: Some(&cluster_id),
         controller_id: shard.controller_id(),
-        topics: found.iter().map(|found| answer(request.version, found, topic_operations)).collect(),
+        topics: found.iter().map(|found| answer(&image, request.version, found, topic_operations)).collect(),
         cluster_authorized_operations: operations(
             asked.include_cluster_authorized_operations,
             CLUSTER_OPERATIONS,
@@ -75,49 +77,49 @@ pub(crate) async fn handle<I: Io>(
     Ok(request.answer(&response))
 }
 
-async fn find<I: Io>(
+/// The topics asked for without those that were asked for before: a short list could make a long answer otherwise.
+fn each_once<'r, 'a>(
+    topics: &'r [MetadataRequestTopic<'a>],
+) -> impl Iterator<Item = &'r MetadataRequestTopic<'a>> {
+    let mut before = BTreeSet::new();
+    topics.iter().filter(move |topic| before.insert((topic.topic_id, topic.name)))
+}
+
+async fn find<'a, I: Io>(
     shard: &Rc<Shard<I>>,
     request: &Request<I>,
-    asked: &MetadataRequestTopic<'_>,
+    asked: &MetadataRequestTopic<'a>,
     may_create: bool,
-) -> Found {
-    let image = shard.image();
+) -> Found<'a> {
     if !asked.topic_id.is_zero() {
-        return match image.topic(TopicId(asked.topic_id.0)) {
-            Some(topic) => Found::Topic(Rc::clone(&image), topic.id),
-            None => Found::Missing { name: None, id: asked.topic_id, error: ErrorCode::UNKNOWN_TOPIC_ID },
-        };
+        return Found::Topic { name: None, id: TopicId(asked.topic_id.0) };
     }
     let name = asked.name.unwrap_or_default();
     let Decision::Allowed =
         authorize(&request.connection.principal, Operation::Describe, Resource::Topic(name));
-    match image.topic_named(name) {
-        Some(topic) => Found::Topic(Rc::clone(&image), topic.id),
+    match shard.topic_id(name) {
+        Some(id) => Found::Topic { name: Some(name), id },
         None if may_create && shard.config().broker.auto_create_topics => {
             let Decision::Allowed =
                 authorize(&request.connection.principal, Operation::Create, Resource::Topic(name));
-            drop(image);
             create(shard, name).await
         }
         None => missing(name, error_code::of_unknown_topic_name(name)),
     }
 }
 
-fn missing(name: &str, error: ErrorCode) -> Found {
-    Found::Missing { name: Some(name.to_owned()), id: Uuid::ZERO, error }
+fn missing(name: &str, error: ErrorCode) -> Found<'_> {
+    Found::Missing { name: Some(name), id: Uuid::ZERO, error }
 }
 
 /// Creates a topic with the broker's defaults. Another client may have been faster: the topic is there either way.
-async fn create<I: Io>(shard: &Rc<Shard<I>>, name: &str) -> Found {
+async fn create<'a, I: Io>(shard: &Rc<Shard<I>>, name: &'a str) -> Found<'a> {
     let placement =
         Placement::Dealt { partitions: shard.config().broker.num_partitions, replication_factor: None };
     let topic = NewTopic { name: name.to_owned(), placement, configs: Vec::new(), validate_only: false };
     let created = shard.control().create_topic(topic).await;
-    let image = shard.image();
-    match (created, image.topic_named(name)) {
-        (Ok(_) | Err(ControlError::TopicAlreadyExists(_)), Some(topic)) => {
-            Found::Topic(Rc::clone(&image), topic.id)
-        }
+    match (created, shard.topic_id(name)) {
+        (Ok(_) | Err(ControlError::TopicAlreadyExists(_)), Some(id)) => Found::Topic { name: Some(name), id },
         (Ok(_) | Err(ControlError::TopicAlreadyExists(_)), None) => {
             missing(name, ErrorCode::LEADER_NOT_AVAILABLE)
         }
@@ -125,24 +127,27 @@ async fn create<I: Io>(shard: &Rc<Shard<I>>, name: &str) -> Found {
     }
 }
 
-fn answer(version: i16, found: &Found, operations: i32) -> MetadataResponseTopic<'_> {
+fn answer<'r>(
+    image: &'r Image,
+    version: i16,
+    found: &Found<'r>,
+    operations: i32,
+) -> MetadataResponseTopic<'r> {
+    let (name, id, error_code) = match *found {
+        Found::Missing { name, id, error } => (name, id, error),
+        Found::Topic { name, id } => match (image.topic(id), name) {
+            (Some(topic), _) => return describe(image, topic, operations),
+            // It was there when it was looked for.
+            (None, Some(_)) => (name, Uuid::ZERO, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
+            (None, None) => (None, Uuid(id.0), ErrorCode::UNKNOWN_TOPIC_ID),
+        },
+    };
     let no_name = if version < NULL_NAME_FROM { Some("") } else { None };
-    match found {
-        Found::Missing { name, id, error } => MetadataResponseTopic {
-            error_code: *error,
-            name: name.as_deref().or(no_name),
-            topic_id: *id,
-            ..MetadataResponseTopic::default()
-        },
-        Found::Topic(image, id) => match image.topic(*id) {
-            Some(topic) => describe(image, topic, operations),
-            None => MetadataResponseTopic {
-                error_code: ErrorCode::UNKNOWN_TOPIC_ID,
-                name: no_name,
-                topic_id: Uuid(id.0),
-                ..MetadataResponseTopic::default()
-            },
-        },
+    MetadataResponseTopic {
+        error_code,
+        name: name.or(no_name),
+        topic_id: id,
+        ..MetadataResponseTopic::default()
     }
 }
 

@@ -157,6 +157,25 @@ fn a_topic_that_is_asked_for_is_created_with_the_defaults() {
 }
 
 #[test]
+fn a_topic_asked_for_many_times_is_answered_once() {
+    on_node(14, config(2), async |node| {
+        let topic = node.topic("t", 4).await;
+        let mut client = node.connect(0).await;
+        let names: Vec<&str> = ["t", "new"].into_iter().cycle().take(10_000).collect();
+        for version in versions(ApiKey::Metadata) {
+            let told = topics(&mut client, version, &by_names(&names, true)).await;
+            let told: Vec<_> = told.iter().map(|(name, ..)| name.as_str()).collect();
+            assert_eq!(told, ["t", "new"], "v{version}");
+        }
+        for version in BY_ID {
+            let mut request = by_id(topic.id);
+            request.topics = request.topics.map(|topics| [&topics[..], &topics].concat());
+            assert_eq!(topics(&mut client, version, &request).await.len(), 1, "v{version}");
+        }
+    });
+}
+
+#[test]
 fn a_client_that_forbids_it_creates_no_topic() {
     on_node(6, config(1), async |node| {
         let mut client = node.connect(0).await;
