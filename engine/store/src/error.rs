@@ -53,10 +53,9 @@ impl DiskError {
         let is_full = matches!(self.kind, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
         match self.operation {
             DiskOperation::Open | DiskOperation::Allocate | DiskOperation::Folder => is_full,
-            DiskOperation::Read
-            | DiskOperation::Write
-            | DiskOperation::Flush
-            | DiskOperation::Truncate => false,
+            DiskOperation::Read | DiskOperation::Write | DiskOperation::Flush | DiskOperation::Truncate => {
+                false
+            }
         }
     }
 }
