@@ -20,7 +20,7 @@ pub(crate) mod timestamp;
 use std::rc::Rc;
 
 use engine_io::{Io, SendPiece};
-use engine_log::{BatchRange, ReadBound, ReadPlan};
+use engine_log::{BatchRange, LogOffsets, ReadBound, ReadPlan};
 use engine_record::Offset;
 
 use crate::error::ReadError;
@@ -100,6 +100,9 @@ impl<I: Io> Partition<I> {
     /// See [`crate::PartitionLog::read`].
     pub(crate) async fn read(self: &Rc<Self>, request: ReadRequest) -> Result<Read<I>, ReadError> {
         self.not_cutting().await?;
+        if request.max_bytes == 0 && !request.at_least_one {
+            return self.answer_without_batches(request.offset);
+        }
         let plan = self.plan_read(request).await?;
         let located = if plan.is_empty() { None } else { self.locate(&plan, request.at_least_one).await? };
         let Some(located) = located else { return Ok(self.answer(request.offset, request.offset)) };
@@ -108,6 +111,16 @@ impl<I: Io> Partition<I> {
         self.state.borrow_mut().recent_ends.note(located.segment.id(), end);
         let read = self.answer(begin.offset, end.offset);
         Ok(Read { pieces, bytes: located.range.bytes(), hold: Some(located.hold), ..read })
+    }
+
+    /// For the partitions of a fetch whose limit is used up, which may be many: only where the log stands, at no I/O.
+    fn answer_without_batches(&self, offset: Offset) -> Result<Read<I>, ReadError> {
+        self.check()?;
+        let LogOffsets { log_start, log_end, .. } = self.offsets();
+        if offset < log_start || offset > log_end {
+            return Err(ReadError::OutOfRange { log_start, log_end });
+        }
+        Ok(self.answer(offset, offset))
     }
 
     /// An answer without batches yet.

@@ -4,7 +4,7 @@ mod support;
 
 use core::time::Duration;
 
-use engine_store::{AppendError, ReadBound, ReadRequest};
+use engine_store::{AppendError, ReadBound, ReadError, ReadRequest};
 use sim::CrashMode;
 use support::client::Client;
 use support::model::Model;
@@ -145,4 +145,24 @@ fn tails_give_their_memory_to_appends_of_other_partitions() {
     let read = machine.run(first.read(request)).unwrap();
     assert!(read.bytes > 0);
     assert!(store.metrics().bytes_read_tail - before <= 4096, "the oldest tail went first");
+}
+
+#[test]
+fn a_read_that_may_have_nothing_is_told_where_the_log_stands_and_touches_no_file() {
+    let machine = Machine::new(47);
+    let (store, log) = machine.start_one();
+    for seed in 0..60 {
+        machine.append_flushed(&log, &batch(seed, 1, 30_000));
+    }
+    machine.pause(Duration::from_secs(200));
+    assert_eq!(store.metrics().descriptors_now, 0);
+    let nothing =
+        |offset| ReadRequest { offset, max_bytes: 0, at_least_one: false, bound: ReadBound::LogEnd };
+    for offset in [at(0), at(33), at(60)] {
+        let read = machine.run(log.read(nothing(offset))).unwrap();
+        assert_eq!((read.bytes, read.next_offset, read.log_start), (0, offset, at(0)));
+    }
+    let beyond = machine.run(log.read(nothing(at(61))));
+    assert!(matches!(beyond, Err(ReadError::OutOfRange { .. })));
+    assert_eq!(store.metrics().descriptors_now, 0);
 }
