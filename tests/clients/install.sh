@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# Installs what the tests with real clients need: kcat, strace and a C compiler from the system's packages (as root, and
-# only those that are missing), the Python clients into target/clients/venv. Nothing else is touched.
+# Installs what the tests with real clients need: a C compiler (for librdkafka), kcat and strace from the system's
+# packages, as root and only those that are missing; the Python clients into target/clients/venv. Nothing else is touched.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 missing=()
-for program_and_package in kcat:kcat strace:strace cc:build-essential make:build-essential python3:python3-venv; do
-    command -v "${program_and_package%%:*}" >/dev/null || missing+=("${program_and_package##*:}")
+for program in kcat strace; do
+    command -v "$program" >/dev/null || missing+=("$program")
 done
+{ command -v cc && command -v make; } >/dev/null || missing+=(build-essential)
+python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
 if [ ${#missing[@]} -gt 0 ]; then
     apt-get update -qq
     DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${missing[@]}" >/dev/null
