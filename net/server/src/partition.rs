@@ -3,7 +3,9 @@
 use core::cell::{Cell, RefCell};
 use core::future::Future;
 use core::pin::Pin;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::task::Wake;
 
 use engine_io::{Io, Signal, Wait};
 use engine_record::{LeaderEpoch, NodeId, Offset};
@@ -142,17 +144,71 @@ fn progress(offsets: &LogOffsets) -> Progress {
 }
 
 /// Resolves with the first of many waits.
+///
+/// A client decides how many: they share one waker of their task, since a runtime counts those in few bits.
 pub(crate) struct AnyOf(pub(crate) Vec<Wait>);
+
+/// One waker of a task, shared by many waits.
+struct SharedWaker(Waker);
+
+impl Wake for SharedWaker {
+    fn wake(self: Arc<Self>) {
+        self.0.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.wake_by_ref();
+    }
+}
 
 impl Future for AnyOf {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let shared = Waker::from(Arc::new(SharedWaker(context.waker().clone())));
+        let context = &mut Context::from_waker(&shared);
         for wait in &mut self.0 {
             if Pin::new(wait).poll(context).is_ready() {
                 return Poll::Ready(());
             }
         }
         Poll::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Task {
+        woken: AtomicUsize,
+    }
+
+    impl Wake for Task {
+        fn wake(self: Arc<Self>) {
+            self.woken.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn many_waits_take_one_waker_of_their_task_and_each_ends_them() {
+        let (task, signals) =
+            (Arc::new(Task::default()), (0..40_000).map(|_| Signal::new()).collect::<Vec<_>>());
+        let waker = Waker::from(Arc::clone(&task));
+        let mut context = Context::from_waker(&waker);
+        let before = Arc::strong_count(&task);
+        let mut any = AnyOf(signals.iter().map(Signal::wait).collect());
+        for _again in 0..3 {
+            assert!(Pin::new(&mut any).poll(&mut context).is_pending());
+            assert_eq!(Arc::strong_count(&task), before + 1);
+        }
+        signals[39_999].notify();
+        assert!(task.woken.load(Ordering::Relaxed) > 0);
+        assert!(Pin::new(&mut any).poll(&mut context).is_ready());
+        drop(any);
+        assert_eq!(Arc::strong_count(&task), before);
     }
 }
