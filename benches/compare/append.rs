@@ -3,8 +3,8 @@
 //! What equals what: a *depth* of n is n batches of 128 KiB outstanding, each followed by the next only once it is
 //! durable. In the store those are n tasks of one shard that append and wait for the flush; in fio, n threads that
 //! write and flush in turn (`numjobs`, psync), each in a part of the files of its own. fio's `iodepth` on `io_uring` is
-//! the same number of requests, but every second one is a flush, and a write isn't counted as late when its flush is:
-//! it promises less, and stands here as what the device can do at most.
+//! the same number of requests, but every second one is a flush, and whether a flush there waits for the writes queued
+//! before it has not been established: it stands beside the others and isn't taken as their equal.
 //!
 //! The store's log grows into space that no one has written before; the file system then notes at each flush which of it
 //! is written now. fio's files are written beforehand, as a log's would be that uses old segments again. So fio is
@@ -234,7 +234,7 @@ async fn produce<I: Io>(logs: Vec<PartitionLog<I>>, batch: Rc<Vec<u8>>, progress
 }
 
 async fn append<I: Io>(log: &PartitionLog<I>, batch: &[u8]) -> Result<(), CompareError> {
-    // The checksum is left to the copy, which computes it anyway.
+    // As the broker does with every batch: its checksum is verified here, and once more in the copy.
     let (batch, _) = RecordBatch::parse(batch).map_err(|_| CompareError::Mismatch)?;
     let appended = log.append(batch, AppendOrigin::Client, EPOCH).await?;
     let end = appended.last_offset.checked_add(1).ok_or(CompareError::Mismatch)?;

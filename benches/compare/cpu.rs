@@ -1,14 +1,14 @@
 //! How much processor time the shard takes for a GiB.
 //!
 //! The shard's thread, and all of the process: opening files, prefetching and part of the flushing happen beside the
-//! shard. The kernel counts time in ticks of 10 ms; a measurement takes hundreds of them.
+//! shard. The kernel counts time in ticks of 10 ms, of which a measurement must take many.
 
 use std::path::Path;
 use std::time::Duration;
 
 use crate::Arguments;
 use crate::append::BATCH_BYTES;
-use crate::broker::{Broker, BytesRead};
+use crate::broker::Broker;
 use crate::client::Taking;
 use crate::error::CompareError;
 use crate::load::{Carried, Fetches, Log, fetch_all, fetch_newest, make_log, produce_for};
@@ -20,8 +20,10 @@ use crate::rounds::{Figures, in_turn};
 const BATCHES: usize = (1 << 30) / BATCH_BYTES;
 /// Produces under way.
 const PRODUCES: usize = 8;
-/// Fetches as a consumer of the field makes them, but two under way, so that the shard always has work.
+/// Fetches of the whole log, two under way so that the shard always has work.
 const FETCHES: Fetches = Fetches { bytes: 1 << 20, under_way: 2, taking: Taking::Discarded };
+/// Fetches of what is newest: less than a partition keeps in memory.
+const NEWEST: Fetches = Fetches { bytes: 512 << 10, ..FETCHES };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Work {
@@ -40,16 +42,6 @@ impl Work {
             Self::Tail => "fetch from memory",
             Self::Warm => "fetch from the page cache",
             Self::Cold => "fetch from the drive",
-        }
-    }
-
-    /// Which of the counted bytes it moves.
-    const fn own(self, read: BytesRead) -> u64 {
-        match self {
-            Self::Produce => 0,
-            Self::Tail => read.tail,
-            Self::Warm => read.warm,
-            Self::Cold => read.cold,
         }
     }
 }
@@ -77,20 +69,24 @@ pub(crate) fn compare(arguments: &Arguments, folder: &Path) -> Result<Section, C
 }
 
 impl Brokers {
-    /// Processor seconds of shard and process for a GiB, bytes a second, and the part of the bytes that took the path.
-    fn measure(&self, work: Work, time: Duration) -> Result<[f64; 4], CompareError> {
+    /// Processor seconds of shard and process for a GiB, bytes a second, and how much of the bytes came from memory,
+    /// was in the page cache when asked for, and had to be fetched first.
+    fn measure(&self, work: Work, time: Duration) -> Result<[f64; 6], CompareError> {
         self.prepare(work)?;
         let broker = if work == Work::Produce { &self.produced_to } else { &self.read };
         let (read, used) = (broker.bytes_read()?, broker.cpu_time()?);
         let carried = self.carry_out(work, time)?;
         let used_after = broker.cpu_time()?;
         let per_gibibyte = |time: Duration| time.as_secs_f64() / carried.gibibytes();
-        let own = work.own(broker.bytes_read()?) - work.own(read);
+        let read_after = broker.bytes_read()?;
+        let part = |bytes: u64| bytes as f64 / carried.bytes as f64;
         Ok([
             per_gibibyte(used_after.shards - used.shards),
             per_gibibyte(used_after.process - used.process),
             carried.rate(),
-            own as f64 / carried.bytes as f64,
+            part(read_after.tail - read.tail),
+            part(read_after.warm - read.warm),
+            part(read_after.cold - read.cold),
         ])
     }
 
@@ -105,22 +101,30 @@ impl Brokers {
     fn carry_out(&self, work: Work, time: Duration) -> Result<Carried, CompareError> {
         match work {
             Work::Produce => produce_for(&self.produced_to, PRODUCES, time),
-            Work::Tail => fetch_newest(&self.read, &self.log, FETCHES, time),
+            Work::Tail => fetch_newest(&self.read, &self.log, NEWEST, time),
             Work::Warm | Work::Cold => fetch_all(&self.read, &self.log, FETCHES),
         }
     }
 }
 
-fn section(measured: &[[Figures; 4]]) -> Section {
-    let lines = Work::ALL.into_iter().zip(measured).map(|(work, [shard, process, rate, own])| {
-        let part =
-            if work == Work::Produce { "-".to_owned() } else { format!("{:.0} %", own.median() * 100.0) };
-        vec![work.name().to_owned(), seconds(shard), seconds(process), per_second(rate), part]
+fn section(measured: &[[Figures; 6]]) -> Section {
+    let lines = Work::ALL.into_iter().zip(measured).map(|(work, figures)| {
+        let [shard, process, rate, tail, warm, cold] = figures;
+        let parts = [tail, warm, cold].map(|part| format!("{:.0}", part.median() * 100.0)).join(" / ");
+        let parts = if work == Work::Produce { "-".to_owned() } else { parts };
+        vec![work.name().to_owned(), seconds(shard), seconds(process), per_second(rate), parts]
     });
     Section {
         title: "Processor time for a GiB",
-        goal: "none; compare rows of one run",
-        header: &["work", "shard, s/GiB", "process, s/GiB", "MB/s meanwhile", "bytes by this path"],
+        goal: "none; compare rows of one run. A reader that goes on is read ahead for, so what it fetches from the \
+               drive is partly in the page cache when it asks",
+        header: &[
+            "work",
+            "shard, s/GiB",
+            "process, s/GiB",
+            "MB/s meanwhile",
+            "% from memory / page cache / drive",
+        ],
         lines: lines.collect(),
     }
 }
