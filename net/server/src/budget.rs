@@ -78,6 +78,17 @@ impl Budget {
     }
 }
 
+impl Share {
+    /// Takes `amount` more, after all who asked before. Dropped before it resolves, it gives up its place.
+    ///
+    /// # Panics
+    /// As [`Budget::take`].
+    pub(crate) async fn grow(&mut self, amount: u64) {
+        let mut more = self.budget.take(amount).await;
+        self.amount += core::mem::take(&mut more.amount);
+    }
+}
+
 impl Drop for Share {
     fn drop(&mut self) {
         self.budget.state.borrow_mut().free += self.amount;
@@ -133,6 +144,16 @@ mod tests {
         let share = block_on(budget.take(7));
         assert_eq!(budget.used(), 7);
         assert!(budget.try_take(4).is_none());
+        drop(share);
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn a_share_that_grew_comes_back_whole() {
+        let budget = Budget::new(10);
+        let mut share = block_on(budget.take(2));
+        block_on(share.grow(7));
+        assert_eq!(budget.used(), 9);
         drop(share);
         assert_eq!(budget.used(), 0);
     }

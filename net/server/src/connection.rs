@@ -163,7 +163,7 @@ async fn read_requests<I: Io>(
 ) {
     let limits = shard.limits();
     let limit = usize::try_from(limits.frame_bytes).unwrap_or(usize::MAX);
-    let mut frames = FrameReader::new(reader, limit, shard.request_memory().clone());
+    let mut frames = FrameReader::new(shard.io().clone(), reader, limit, shard.request_memory().clone());
     while connection.replies.has_room().await {
         wait_while_muted(shard, connection).await;
         let frame = match next_frame(shard, connection, &mut frames).await {
@@ -172,7 +172,7 @@ async fn read_requests<I: Io>(
             Ok(None) | Err(FrameReadError::Receive(_) | FrameReadError::CutShort) => {
                 return connection.close();
             }
-            Err(FrameReadError::Frame(error)) => {
+            Err(error @ (FrameReadError::Frame(_) | FrameReadError::NoMemory)) => {
                 shard.notice(Notice::BadRequest, |held_back| {
                     tracing::warn!(peer = %connection.peer, %error, held_back, "closing a connection");
                 });
@@ -189,7 +189,7 @@ async fn read_requests<I: Io>(
 async fn next_frame<I: Io>(
     shard: &Shard<I>,
     connection: &Connection<I>,
-    frames: &mut FrameReader<<I::Stream as Stream>::Reader>,
+    frames: &mut FrameReader<I, <I::Stream as Stream>::Reader>,
 ) -> Result<Option<RequestFrame>, FrameReadError> {
     if !frames.is_within_frame() {
         connection.reading.now_does(Doing::Resting, shard.io().now());

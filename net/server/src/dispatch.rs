@@ -29,7 +29,7 @@ pub(crate) struct Request<I: Io> {
     frame: Vec<u8>,
     /// Where the body begins in `frame`.
     body: usize,
-    _memory: Share,
+    _memory: [Share; 2],
 }
 
 impl<I: Io> Request<I> {

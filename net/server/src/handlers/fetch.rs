@@ -32,6 +32,11 @@ const REQUEST_ERROR_FROM: i16 = 7;
 /// From this version on the answer names leaders' addresses.
 const ENDPOINTS_FROM: i16 = 16;
 
+/// No fetch waits longer, whatever it asks for: it holds its request's memory, and an early answer is always right.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+/// No answer has more bytes of records, but for a single larger batch. They stay in memory until the client takes them.
+const ANSWER_BYTES_MAX: u32 = 16 << 20;
+
 /// One partition asked for.
 struct Asked<'a> {
     topic: usize,
@@ -65,7 +70,7 @@ pub(crate) async fn handle<I: Io>(
         let Decision::Allowed =
             authorize(&request.connection.principal, Operation::Read, Resource::Topic(topic.topic));
     }
-    let max_wait = Duration::from_millis(u64::try_from(asked.max_wait_ms).unwrap_or(0));
+    let max_wait = Duration::from_millis(u64::try_from(asked.max_wait_ms).unwrap_or(0)).min(WAIT_MAX);
     let until = request.received_at.after(max_wait);
     let min_bytes = u64::try_from(asked.min_bytes).unwrap_or(0);
     let partitions = resolve(shard, request.version, &asked.topics);
@@ -200,7 +205,10 @@ async fn read_all<I: Io>(
     asked: &FetchRequest<'_>,
     partitions: &[Asked<'_>],
 ) -> Vec<Fetched<I>> {
-    let limit = u32::try_from(asked.max_bytes).unwrap_or(0).min(shard.config().broker.fetch_bytes_max);
+    let limit = u32::try_from(asked.max_bytes)
+        .unwrap_or(0)
+        .min(shard.config().broker.fetch_bytes_max)
+        .min(ANSWER_BYTES_MAX);
     let mut left = limit;
     let mut nothing_yet = true;
     let mut fetched = Vec::with_capacity(partitions.len());
