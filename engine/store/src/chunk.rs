@@ -100,7 +100,7 @@ pub(crate) struct Fill<I: Io> {
     chunks: VecDeque<Chunk<I>>,
     /// The bytes of the log's last, partial block once nothing is filled; `None` where they must be read from disk.
     head: Option<Vec<u8>>,
-    /// The size of the buffer last filled, to size the next.
+    /// How much the last write had, to size the next buffer.
     last_bytes: usize,
 }
 
@@ -118,7 +118,7 @@ impl<I: Io> Fill<I> {
         Self { chunks: VecDeque::new(), head, last_bytes: 0 }
     }
 
-    /// The size of the buffer last filled, in bytes: about that of a write.
+    /// How much the last write had, in bytes.
     pub(crate) fn last_bytes(&self) -> usize {
         self.last_bytes
     }
@@ -240,7 +240,6 @@ impl<I: Io> Fill<I> {
             assert_eq!(head.len(), filled, "a chunk continues where the log ends");
             buffer.as_mut_slice()[..filled].copy_from_slice(head);
         }
-        self.last_bytes = buffer.as_slice().len();
         let (segment, file) = (Rc::clone(&place.segment), Rc::clone(&place.file));
         Chunk { segment, file, buffer, permit, start: at - position(filled), filled }
     }
@@ -253,6 +252,7 @@ impl<I: Io> Fill<I> {
             self.head = Some(chunk.buffer.as_slice()[chunk.filled - partial..chunk.filled].to_vec());
         }
         let end = chunk.end();
+        self.last_bytes = chunk.filled;
         chunk.buffer.trim(chunk.filled.next_multiple_of(BLOCK_BYTES));
         let Chunk { segment, file, buffer, permit, start, .. } = chunk;
         Some((SegmentWrite { segment, file, buffer: Rc::new(buffer), start, end }, permit))
