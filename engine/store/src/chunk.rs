@@ -232,7 +232,7 @@ impl<I: Io> Fill<I> {
         self.chunks.back_mut().expect("one was there or is now")
     }
 
-    fn fresh_chunk(&mut self, place: &Place<I>, at: u32, memory: (I::Buffer, Permit)) -> Chunk<I> {
+    fn fresh_chunk(&self, place: &Place<I>, at: u32, memory: (I::Buffer, Permit)) -> Chunk<I> {
         let (mut buffer, permit) = memory;
         let filled = block_remainder(at);
         if filled > 0 {
