@@ -1,7 +1,7 @@
 //! Reads the checkpoints that all shards have left, at start.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use engine_io::{DirectFile, Io, OpenMode};
 use engine_record::ShardId;
@@ -23,7 +23,9 @@ pub(crate) struct FoundCheckpoints {
     entries: Entries,
     /// The newest entries that lie in this shard's own checkpoint: it keeps them until another shard has them.
     own: Entries,
+    /// Where this shard's newest whole image is, or would be.
     slot: Slot,
+    /// The newest image that this shard ever began to write, as far as a trace of it is left.
     image: u64,
     generation: u64,
 }
@@ -32,8 +34,14 @@ pub(crate) struct FoundCheckpoints {
 struct ShardCheckpoint {
     entries: Entries,
     slot: Slot,
+    /// The newest whole image; 0 for none.
     image: u64,
+    /// The newest image begun. Whoever writes goes on from there: what a crash has left of one that never was whole
+    /// would pass for part of another under the same number.
+    image_max: u64,
     generation: u64,
+    /// The newest image of which something is lost, and its file.
+    lost: Option<(u64, PathBuf)>,
 }
 
 impl FoundCheckpoints {
@@ -76,10 +84,10 @@ pub(crate) async fn read_all<I: Io>(
         generation: 0,
     };
     for (shard, slots) in slots {
-        let Some(checkpoint) = read_shard(io, layout, shard, &slots).await? else { continue };
+        let checkpoint = read_shard(io, layout, shard, &slots).await?;
         found.generation = found.generation.max(checkpoint.generation);
         if shard == own {
-            (found.slot, found.image) = (checkpoint.slot, checkpoint.image);
+            (found.slot, found.image) = (checkpoint.slot, checkpoint.image_max);
             found.own = checkpoint.entries.clone();
         }
         checkpoint::merge(&mut found.entries, checkpoint.entries);
@@ -91,39 +99,55 @@ pub(crate) async fn read_all<I: Io>(
     Ok(found)
 }
 
-/// The newest whole image of a shard with its changes; `None` where none was ever finished.
+/// The newest whole image of a shard with its changes; no entries where none was ever finished.
 async fn read_shard<I: Io>(
     io: &I,
     layout: &Layout,
     shard: ShardId,
     slots: &[Slot],
-) -> Result<Option<ShardCheckpoint>, StoreError> {
-    let mut newest: Option<ShardCheckpoint> = None;
+) -> Result<ShardCheckpoint, StoreError> {
+    let mut found = ShardCheckpoint::nothing();
     for slot in slots {
         let path = layout.checkpoint(shard, *slot);
         let bytes = read_file(io, &path).await?;
-        let corrupt =
-            |why| StoreError::Corrupt { file: path.clone(), position: 0, why: Corruption::Checkpoint(why) };
-        let Some(content) = read_slot(&bytes).map_err(corrupt)? else { continue };
-        if newest.as_ref().is_none_or(|newest| newest.image < content.image) {
-            newest = Some(shard_checkpoint(*slot, &content).map_err(corrupt)?);
-        }
+        found.take_over(*slot, &path, &read_slot(&bytes)).map_err(|why| corrupt(path, why))?;
     }
-    if newest.is_none() && slots.len() > 1 {
+    if let Some((_, file)) = found.lost.take_if(|(image, _)| *image >= found.image) {
+        return Err(corrupt(file, CorruptCheckpoint::FrameLost));
+    }
+    if found.image == 0 && slots.len() > 1 {
         // The second slot is written only once the first is whole, and the first again only once the second is.
-        let file = layout.checkpoint(shard, Slot::Zero);
-        let why = Corruption::Checkpoint(CorruptCheckpoint::BothSlots);
-        return Err(StoreError::Corrupt { file, position: 0, why });
+        return Err(corrupt(layout.checkpoint(shard, Slot::Zero), CorruptCheckpoint::BothSlots));
     }
-    Ok(newest)
+    Ok(found)
 }
 
-fn shard_checkpoint(slot: Slot, content: &SlotContent<'_>) -> Result<ShardCheckpoint, CorruptCheckpoint> {
-    let mut entries = Entries::new();
-    for payload in &content.payloads {
-        checkpoint::apply(payload, &mut entries)?;
+fn corrupt(file: PathBuf, why: CorruptCheckpoint) -> StoreError {
+    StoreError::Corrupt { file, position: 0, why: Corruption::Checkpoint(why) }
+}
+
+impl ShardCheckpoint {
+    fn nothing() -> Self {
+        Self { entries: Entries::new(), slot: Slot::One, image: 0, image_max: 0, generation: 0, lost: None }
     }
-    Ok(ShardCheckpoint { entries, slot, image: content.image, generation: content.generation })
+
+    /// Takes over what is newer in a slot.
+    fn take_over(
+        &mut self,
+        slot: Slot,
+        path: &Path,
+        content: &SlotContent<'_>,
+    ) -> Result<(), CorruptCheckpoint> {
+        self.image_max = self.image_max.max(content.image_max);
+        self.generation = self.generation.max(content.generation_max);
+        let lost = content.lost.map(|image| (image, path.to_owned()));
+        self.lost = self.lost.take().max(lost);
+        let newer = content.whole.as_ref().filter(|whole| self.image < whole.image);
+        let Some(newer) = newer else { return Ok(()) };
+        (self.slot, self.image) = (slot, newer.image);
+        self.entries.clear();
+        newer.payloads.iter().try_for_each(|payload| checkpoint::apply(payload, &mut self.entries))
+    }
 }
 
 async fn read_file<I: Io>(io: &I, path: &Path) -> Result<Vec<u8>, DiskError> {
@@ -139,3 +163,6 @@ async fn read_file<I: Io>(io: &I, path: &Path) -> Result<Vec<u8>, DiskError> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,11 +15,11 @@
 //! ```
 //!
 //! A slot counts when its image is whole. Every change is flushed before the next is written, so only the last frame
-//! can be torn; a good frame behind a bad one means damage.
+//! can be torn: a good one of the same image behind it means damage, and so does a change whose image isn't whole.
+//! Neither does in a slot older than the other, which may be half overwritten.
 
 use engine_io::BLOCK_BYTES;
 
-use super::CorruptCheckpoint;
 use super::bytes::{Reader, Writer};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"RLCK");
@@ -105,47 +105,86 @@ fn decode(bytes: &[u8]) -> Option<(FrameHeader, &[u8], usize)> {
 /// What a slot holds.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct SlotContent<'a> {
-    /// The newest start of a store that wrote to it.
-    pub(crate) generation: u64,
+    /// The image at the slot's front with its changes, where it is whole.
+    pub(crate) whole: Option<WholeImage<'a>>,
+    /// The newest image that a good frame is of, whole or not; 0 for none.
+    pub(crate) image_max: u64,
+    /// The newest start of a store that wrote a good frame; 0 for none.
+    pub(crate) generation_max: u64,
+    /// The newest image of which a frame that had been durable is damaged, as good ones show that came later.
+    pub(crate) lost: Option<u64>,
+}
+
+/// An image with the changes since.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct WholeImage<'a> {
     pub(crate) image: u64,
-    /// The payloads of the image and of the changes since, in order.
+    /// The payloads of the image's frames and of the changes, in order.
     pub(crate) payloads: Vec<&'a [u8]>,
 }
 
-/// Reads a slot; `None` where it holds no whole image.
-///
-/// # Errors
-/// [`CorruptCheckpoint::FrameLost`] where good frames lie behind a bad one.
-pub(crate) fn read_slot(bytes: &[u8]) -> Result<Option<SlotContent<'_>>, CorruptCheckpoint> {
-    let Some((first, ..)) = decode(bytes).filter(|(header, ..)| header.sequence == 0) else {
-        return Ok(None);
-    };
-    let mut content = SlotContent { generation: 0, image: first.image, payloads: Vec::new() };
-    let (mut position, mut sequence, mut is_whole) = (0, 0, false);
-    while let Some((header, payload, frame_bytes)) = decode(bytes.get(position..).unwrap_or_default()) {
-        let is_next = header.image == content.image && header.sequence == sequence;
-        if !is_next || (header.kind == FrameKind::Change) != is_whole {
-            break;
-        }
-        is_whole |= header.kind == FrameKind::ImageEnd;
-        content.generation = content.generation.max(header.generation);
-        content.payloads.push(payload);
-        position += frame_bytes;
-        sequence += 1;
-    }
-    if !is_whole {
-        return Ok(None);
-    }
-    refuse_later_frames(bytes.get(position..).unwrap_or_default(), content.image)?;
-    Ok(Some(content))
+/// A good frame, and where in its slot it ends.
+struct Frame<'a> {
+    header: FrameHeader,
+    payload: &'a [u8],
+    begin: usize,
+    end: usize,
 }
 
-/// Frames of this image behind the first bad one were written after it was flushed: it was good once.
-fn refuse_later_frames(bytes: &[u8], image: u64) -> Result<(), CorruptCheckpoint> {
-    let blocks = (0..bytes.len()).step_by(BLOCK_BYTES).skip(1);
-    let mut later = blocks.filter_map(|at| decode(bytes.get(at..).unwrap_or_default()));
-    let is_lost = later.any(|(header, ..)| header.image == image);
-    if is_lost { Err(CorruptCheckpoint::FrameLost) } else { Ok(()) }
+/// Reads a slot, whatever a crash has left of it.
+pub(crate) fn read_slot(bytes: &[u8]) -> SlotContent<'_> {
+    let frames: Vec<_> = frames(bytes).collect();
+    let (chain, others) = frames.split_at(chain_len(&frames));
+    let is_whole = chain.iter().any(|frame| frame.header.kind == FrameKind::ImageEnd);
+    let first = chain.first().filter(|_| is_whole);
+    let whole = first.map(|first| WholeImage {
+        image: first.header.image,
+        payloads: chain.iter().map(|frame| frame.payload).collect(),
+    });
+    // A change is written once its image is flushed, and behind a flushed one.
+    let image = whole.as_ref().map(|whole| whole.image);
+    let later = others
+        .iter()
+        .map(|frame| frame.header)
+        .filter(|header| header.kind == FrameKind::Change || image == Some(header.image));
+    SlotContent {
+        whole,
+        image_max: frames.iter().map(|frame| frame.header.image).max().unwrap_or_default(),
+        generation_max: frames.iter().map(|frame| frame.header.generation).max().unwrap_or_default(),
+        lost: later.map(|header| header.image).max(),
+    }
+}
+
+/// The good frames of a slot, wherever they lie.
+fn frames(bytes: &[u8]) -> impl Iterator<Item = Frame<'_>> {
+    let mut begin = 0;
+    core::iter::from_fn(move || {
+        while begin < bytes.len() {
+            let here = begin;
+            let Some((header, payload, frame_bytes)) = decode(bytes.get(here..)?) else {
+                begin += BLOCK_BYTES;
+                continue;
+            };
+            begin += frame_bytes;
+            return Some(Frame { header, payload, begin: here, end: begin });
+        }
+        None
+    })
+}
+
+/// How many of the frames are one image and its changes, from the slot's front on without a gap.
+fn chain_len(frames: &[Frame<'_>]) -> usize {
+    let (mut end, mut is_whole) = (0, false);
+    let continues = |(frame, sequence): &(&Frame<'_>, u32)| {
+        let Frame { header, .. } = frame;
+        let is_next = frame.begin == end
+            && header.sequence == *sequence
+            && frames.first().is_some_and(|first| first.header.image == header.image);
+        let is_in_order = (header.kind == FrameKind::Change) == is_whole;
+        (end, is_whole) = (frame.end, is_whole || header.kind == FrameKind::ImageEnd);
+        is_next && is_in_order
+    };
+    frames.iter().zip(0..).take_while(continues).count()
 }
 
 #[cfg(test)]
@@ -162,7 +201,7 @@ mod tests {
     }
 
     fn payload_count(bytes: &[u8]) -> Option<usize> {
-        read_slot(bytes).unwrap().map(|content| content.payloads.len())
+        read_slot(bytes).whole.map(|whole| whole.payloads.len())
     }
 
     const KINDS: [FrameKind; 4] =
@@ -181,9 +220,11 @@ mod tests {
     #[test]
     fn a_whole_image_and_its_changes_are_read_back() {
         let bytes = slot(&KINDS);
-        let content = read_slot(&bytes).unwrap().unwrap();
-        assert_eq!((content.generation, content.image, content.payloads.len()), (3, 8, 4));
-        assert_eq!(content.payloads[3], [3; 5000]);
+        let content = read_slot(&bytes);
+        assert_eq!((content.generation_max, content.image_max, content.lost), (3, 8, None));
+        let whole = content.whole.unwrap();
+        assert_eq!((whole.image, whole.payloads.len()), (8, 4));
+        assert_eq!(whole.payloads[3], [3; 5000]);
     }
 
     #[test]
@@ -208,7 +249,26 @@ mod tests {
     fn a_bad_frame_with_good_ones_behind_it_is_damage() {
         let mut bytes = slot(&KINDS);
         bytes[4 * BLOCK_BYTES + 50] ^= 1;
-        assert_eq!(read_slot(&bytes), Err(CorruptCheckpoint::FrameLost));
+        assert_eq!(read_slot(&bytes).lost, Some(8));
+    }
+
+    #[test]
+    fn a_damaged_image_with_a_change_behind_it_is_damage() {
+        for block in [0, 2] {
+            let mut bytes = slot(&KINDS);
+            bytes[block * BLOCK_BYTES + 50] ^= 1;
+            let content = read_slot(&bytes);
+            assert_eq!((content.whole, content.lost), (None, Some(8)));
+        }
+    }
+
+    #[test]
+    fn frames_of_an_image_that_was_never_whole_are_counted_and_no_damage() {
+        let mut bytes = slot(&[FrameKind::Image, FrameKind::Image, FrameKind::ImageEnd]);
+        bytes[50] ^= 1;
+        let content = read_slot(&bytes);
+        assert_eq!((content.image_max, content.generation_max), (8, 3));
+        assert_eq!((content.whole, content.lost), (None, None));
     }
 
     #[test]
@@ -216,6 +276,8 @@ mod tests {
         let older = FrameHeader { kind: FrameKind::Change, image: 6, sequence: 4, generation: 2 };
         let mut bytes = slot(&KINDS);
         bytes.extend(encode(older, b"old"));
-        assert_eq!(payload_count(&bytes), Some(4));
+        let content = read_slot(&bytes);
+        assert_eq!(content.lost, Some(6), "older than the image: nobody needs it");
+        assert_eq!(content.whole.map(|whole| whole.payloads.len()), Some(4));
     }
 }
