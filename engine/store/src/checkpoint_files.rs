@@ -1,10 +1,10 @@
 //! Reads the checkpoints that all shards have left, at start.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use engine_io::{DirectFile, Io, OpenMode};
-use engine_record::ShardId;
+use engine_record::{ShardId, TopicPartition};
 
 use crate::checkpoint::frame::{SlotContent, read_slot};
 use crate::checkpoint::{self, CorruptCheckpoint, Entries};
@@ -23,6 +23,8 @@ pub(crate) struct FoundCheckpoints {
     entries: Entries,
     /// The newest entries that lie in this shard's own checkpoint: it keeps them until another shard has them.
     own: Entries,
+    /// The partitions that other shards' checkpoints know.
+    elsewhere: BTreeSet<TopicPartition>,
     /// Where this shard's newest whole image is, or would be.
     slot: Slot,
     /// The newest image that this shard ever began to write, as far as a trace of it is left.
@@ -55,8 +57,12 @@ impl FoundCheckpoints {
         RecoveryReport { is_clean: unclosed == 0, partitions, unclosed }
     }
 
+    pub(crate) fn entries(&self) -> &Entries {
+        &self.entries
+    }
+
     pub(crate) fn into_checkpointer<I: Io>(self) -> Checkpointer<I> {
-        let slots = SlotWriter::new(self.own, self.slot, self.image);
+        let slots = SlotWriter::new(self.own, self.elsewhere, self.slot, self.image);
         Checkpointer::new(self.generation, slots, self.entries)
     }
 }
@@ -79,6 +85,7 @@ pub(crate) async fn read_all<I: Io>(
     let mut found = FoundCheckpoints {
         entries: Entries::new(),
         own: Entries::new(),
+        elsewhere: BTreeSet::new(),
         slot: Slot::One,
         image: 0,
         generation: 0,
@@ -89,13 +96,16 @@ pub(crate) async fn read_all<I: Io>(
         if shard == own {
             (found.slot, found.image) = (checkpoint.slot, checkpoint.image_max);
             found.own = checkpoint.entries.clone();
+        } else {
+            let live = checkpoint.entries.iter().filter(|(_, entry)| entry.log.is_some());
+            found.elsewhere.extend(live.map(|(at, _)| *at));
         }
         checkpoint::merge(&mut found.entries, checkpoint.entries);
     }
     found.generation += 1;
-    let FoundCheckpoints { entries, own, .. } = &mut found;
+    let FoundCheckpoints { entries, own, elsewhere, .. } = &mut found;
     own.retain(|at, entry| entries.get(at).is_some_and(|newest| newest.generation == entry.generation));
-    own.retain(|_, entry| entry.log.is_some());
+    own.retain(|at, entry| entry.log.is_some() || elsewhere.contains(at));
     Ok(found)
 }
 

@@ -6,11 +6,11 @@
 //! ```
 
 use core::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use engine_io::{Io, Signal, deadline};
-use engine_record::{Instant, Offset, TopicPartition};
+use engine_record::{Instant, Offset, TopicId, TopicPartition};
 
 use crate::checkpoint::{Entries, Entry, LogEntry};
 use crate::error::StoreError;
@@ -64,6 +64,13 @@ impl<I: Io> Checkpointer<I> {
     /// What the checkpoints say of a partition that isn't open.
     pub(crate) fn unopened(&self, at: TopicPartition) -> Option<LogEntry> {
         self.unopened.borrow().get(&at).and_then(|entry| entry.log.clone())
+    }
+
+    /// The partitions of a topic that the checkpoints know and that aren't open.
+    pub(crate) fn unopened_partitions(&self, topic: TopicId) -> BTreeSet<TopicPartition> {
+        let unopened = self.unopened.borrow();
+        let live = unopened.iter().filter(|(at, entry)| at.topic == topic && entry.log.is_some());
+        live.map(|(at, _)| *at).collect()
     }
 
     /// Forgets what the checkpoints said: the partition is open, or deleted.

@@ -80,6 +80,7 @@ async fn flush_parent<I: Io>(io: &I, folder: &Path) -> Result<(), DiskError> {
 pub(crate) async fn delete_topic_folder<I: Io>(shard: &Shard<I>, topic: TopicId) -> Result<(), StoreError> {
     let folder = shard.layout.topic(topic);
     remove(&shard.io, &shard.layout.topic_name(topic)).await?;
+    remove(&shard.io, &shard.layout.topic_name_unfinished(topic)).await?;
     match shard.io.remove_folder(&folder).await {
         Ok(()) => Ok(flush_parent(&shard.io, &folder).await?),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

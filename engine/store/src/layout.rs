@@ -40,12 +40,21 @@ impl Layout {
         self.checkpoints().join(format!("{shard}.{}", slot.digit()))
     }
 
+    pub(crate) fn topics(&self) -> PathBuf {
+        self.folder.join("topics")
+    }
+
     pub(crate) fn topic(&self, topic: TopicId) -> PathBuf {
-        self.folder.join("topics").join(topic.to_string())
+        self.topics().join(topic.to_string())
     }
 
     pub(crate) fn topic_name(&self, topic: TopicId) -> PathBuf {
         self.topic(topic).join("name")
+    }
+
+    /// What a crash may leave of the file with the topic's name, which is written whole and then renamed.
+    pub(crate) fn topic_name_unfinished(&self, topic: TopicId) -> PathBuf {
+        self.topic(topic).join("name.tmp")
     }
 
     pub(crate) fn partition(&self, at: TopicPartition) -> PathBuf {
@@ -85,6 +94,18 @@ pub(crate) fn checkpoint_slot(name: &Path) -> Option<(ShardId, Slot)> {
         "1" => Some((shard, Slot::One)),
         _ => None,
     }
+}
+
+/// The topic whose folder has this name; `None` where no topic's has.
+pub(crate) fn topic_id(name: &Path) -> Option<TopicId> {
+    TopicId::parse(name.to_str()?)
+}
+
+/// The partition whose folder has this name; `None` where no partition's has.
+pub(crate) fn partition_index(name: &Path) -> Option<PartitionIndex> {
+    let number: i32 = name.to_str()?.parse().ok()?;
+    let is_as_written = number >= 0 && Path::new(&number.to_string()) == name;
+    is_as_written.then_some(PartitionIndex(number))
 }
 
 /// A segment's file in its partition's folder.
@@ -127,6 +148,20 @@ mod tests {
             ["1.log", "next.segment", "00000000000000001234.index", "x0000000000000001234.log", "log"];
         for name in names {
             assert_eq!(segment_base(Path::new(name)), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn folders_of_topics_and_partitions_are_told_from_others() {
+        let at = TopicPartition { topic: TopicId([200; 16]), partition: PartitionIndex(12) };
+        let folder = Layout::new(Path::new("data")).partition(at);
+        let names: Vec<_> = folder.iter().map(Path::new).collect();
+        assert_eq!((topic_id(names[2]), partition_index(names[3])), (Some(at.topic), Some(at.partition)));
+        for name in ["lost+found", "", "AAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAB"] {
+            assert_eq!(topic_id(Path::new(name)), None, "{name}");
+        }
+        for name in ["name", "+1", "01", "-1", "2147483648"] {
+            assert_eq!(partition_index(Path::new(name)), None, "{name}");
         }
     }
 

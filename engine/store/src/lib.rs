@@ -14,7 +14,7 @@
 //!  Checkpointer: what is durable, in two slots a shard     (checkpointer.rs, slot.rs, checkpoint.rs)
 //!
 //!  read ─ plan ─ locate (headers, index) ─ pieces: memory | page cache | direct read       (read.rs, read/)
-//!  open ─ closed entry | scan and fence (open.rs)     truncate.rs, delete.rs, seal.rs, roll.rs, idle.rs: the rest
+//!  open ─ closed entry | scan and fence (open.rs)     truncate.rs, delete.rs, orphans.rs, seal.rs, roll.rs, idle.rs: the rest
 //! ```
 //!
 //! What holds:
@@ -47,6 +47,7 @@ mod idle;
 mod layout;
 mod metrics;
 mod open;
+mod orphans;
 mod partition;
 mod partition_log;
 mod permits;

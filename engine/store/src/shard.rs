@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use engine_io::Io;
-use engine_record::TopicPartition;
+use engine_record::{TopicId, TopicPartition};
 
 use crate::background::Background;
 use crate::checkpointer::Checkpointer;
@@ -40,6 +40,8 @@ pub(crate) struct Shard<I: Io> {
     pub(crate) partitions: RefCell<BTreeMap<TopicPartition, Rc<Partition<I>>>>,
     /// Partitions on their way to be open.
     opening: RefCell<BTreeSet<TopicPartition>>,
+    /// The topics there were when the store was opened, until orphans were looked for among them.
+    pub(crate) topics_found: RefCell<BTreeSet<TopicId>>,
     is_closing: Cell<bool>,
 }
 
@@ -61,6 +63,7 @@ impl<I: Io> Shard<I> {
             background: Background::new(),
             partitions: RefCell::new(BTreeMap::new()),
             opening: RefCell::new(BTreeSet::new()),
+            topics_found: RefCell::new(BTreeSet::new()),
             is_closing: Cell::new(false),
         }
     }

@@ -1,5 +1,6 @@
 //! Writes the two slots of a checkpoint.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::rc::Rc;
 
@@ -25,6 +26,9 @@ const ALLOCATION_BYTES: u64 = 1 << 20;
 /// The checkpoint's slots and what they hold.
 pub(crate) struct SlotWriter<I: Io> {
     entries: Entries,
+    /// Partitions that other shards' checkpoints know. That one of them was deleted stands here until they have
+    /// forgotten it, since their older entry would count again.
+    elsewhere: BTreeSet<TopicPartition>,
     /// Where the newest whole image is, or would be.
     slot: Slot,
     /// The number of the newest image, whole or not.
@@ -43,9 +47,10 @@ struct OpenSlot<I: Io> {
 }
 
 impl<I: Io> SlotWriter<I> {
-    /// With what was found: the entries this shard keeps, and the slot and number of the newest image.
-    pub(crate) fn new(entries: Entries, slot: Slot, image: u64) -> Self {
-        Self { entries, slot, image, open: None }
+    /// With what was found: the entries this shard keeps, what others know, and the slot and number of the newest
+    /// image.
+    pub(crate) fn new(entries: Entries, elsewhere: BTreeSet<TopicPartition>, slot: Slot, image: u64) -> Self {
+        Self { entries, elsewhere, slot, image, open: None }
     }
 
     /// Writes entries durably: as a change, or with all others as a new image. What could not be written is forgotten:
@@ -85,8 +90,8 @@ impl<I: Io> SlotWriter<I> {
     /// Answers what stood in the place of each entry.
     fn take_over(&mut self, entries: Vec<(TopicPartition, Entry)>) -> Vec<(TopicPartition, Option<Entry>)> {
         let replace = |(at, entry): (TopicPartition, Entry)| {
-            let before =
-                if entry.log.is_some() { self.entries.insert(at, entry) } else { self.entries.remove(&at) };
+            let stays = entry.log.is_some() || self.elsewhere.contains(&at);
+            let before = if stays { self.entries.insert(at, entry) } else { self.entries.remove(&at) };
             (at, before)
         };
         entries.into_iter().map(replace).collect()

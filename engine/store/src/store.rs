@@ -14,6 +14,7 @@ use crate::flush::FlushInterest;
 use crate::layout::Layout;
 use crate::metrics::StoreMetrics;
 use crate::open::{self, Opening};
+use crate::orphans;
 use crate::partition::Recorded;
 use crate::partition_log::PartitionLog;
 use crate::shard::Shard;
@@ -59,7 +60,9 @@ impl<I: Io> Store<I> {
         io.create_folder(&folder).await.map_err(disk(DiskOperation::Folder, &folder))?;
         let found = checkpoint_files::read_all(io, &layout, config.shard).await?;
         let report = found.report();
+        let topics = orphans::topics_found(io, &layout, config.shard, found.entries()).await?;
         let shard = Shard::new(io.clone(), config, layout, found.into_checkpointer());
+        shard.topics_found.replace(topics);
         Ok((Self { shard: Rc::new(shard) }, report))
     }
 
@@ -104,6 +107,27 @@ impl<I: Io> Store<I> {
     /// As the system says, also where a partition is left.
     pub async fn delete_topic_folder(&self, topic: TopicId) -> Result<(), StoreError> {
         delete::delete_topic_folder(&self.shard, topic).await
+    }
+
+    /// The topics of which disk or checkpoints had something when the store was opened, and which `is_known` denies:
+    /// what a crash has left of deleted ones. Each is named once and on shard 0, whichever shards had its partitions.
+    /// To be passed to [`Store::delete_topic`].
+    ///
+    /// `is_known` must answer for every topic that this node had been told of before the store was opened: what it
+    /// denies are data to be deleted.
+    pub fn orphans(&self, is_known: impl Fn(TopicId) -> bool) -> Vec<TopicId> {
+        let found = self.shard.topics_found.take();
+        found.into_iter().filter(|topic| !is_known(*topic)).collect()
+    }
+
+    /// Removes what disk and checkpoints have of an orphaned topic, the partitions of all shards and its folder.
+    /// Nobody may have one of them open.
+    ///
+    /// # Errors
+    /// As the system says, also where its folder holds what is no part of a topic; the next start names it again.
+    pub async fn delete_topic(&self, topic: TopicId) -> Result<(), StoreError> {
+        let shard = Rc::clone(&self.shard);
+        self.carry_out(async move { orphans::delete_topic(&shard, topic).await }).await
     }
 
     /// The partitions whose written or flushed end has moved since the last call; resolves when there is one. For one

@@ -47,6 +47,7 @@ async fn run<I: Io>(io: I, seat: ShardSeat) -> Result<(), NodeError> {
     let shard =
         Rc::new(Shard::new(io.clone(), seat.shard, seat.config, store, seat.control, (*image).clone()));
     let offline = shard.open_partitions().await;
+    shard.remove_orphans();
     seat.applied.advance(applied);
     let serving = Serving::begin(&shard, listener, seat.deltas, seat.applied);
     seat.opened.answer(Ok(Opened {

@@ -347,6 +347,25 @@ impl<I: Io> Shard<I> {
         }
     }
 
+    /// Removes in the background what a crash has left of deleted topics. To be called before the first delta: topics
+    /// that the image at the start doesn't know are then deleted ones, and not new ones.
+    pub(crate) fn remove_orphans(self: &Rc<Self>) {
+        let image = self.image();
+        let orphans = self.store.orphans(|topic| image.topic(topic).is_some());
+        if orphans.is_empty() {
+            return;
+        }
+        let shard = Rc::clone(self);
+        self.background.spawn(&self.io, async move {
+            for topic in orphans {
+                match shard.store.delete_topic(topic).await {
+                    Ok(()) => tracing::warn!(%topic, "removed what was left of a deleted topic"),
+                    Err(error) => tracing::error!(%topic, %error, "the rest of a deleted topic stays"),
+                }
+            }
+        });
+    }
+
     /// Brings every partition to the leader epoch of the image.
     fn follow_epochs(&self) {
         let image = self.image();

@@ -1,7 +1,10 @@
 //! DeleteTopics, and what is left of a deleted topic: nothing.
 
 use core::time::Duration;
+use std::path::Path;
 
+use engine_io::Io;
+use engine_record::TopicId;
 use net_wire::messages::delete_topics::DeleteTopicState;
 use net_wire::messages::{DeleteTopicsRequest, FetchRequest};
 use net_wire::{ApiKey, ErrorCode, Uuid};
@@ -10,7 +13,7 @@ use sim::CrashMode;
 use crate::batches::{batch, large, sequenced};
 use crate::calls::{FETCH, Fetch, Produce, produce, read_all};
 use crate::client::Client;
-use crate::node::{config, config_with, on_node};
+use crate::node::{Node, config, config_with, on_node};
 use crate::versions;
 
 const NEWEST: i16 = 6;
@@ -201,4 +204,33 @@ fn a_crash_brings_no_deleted_topic_back() {
         assert_eq!(read_all(&mut client, &kept, 0).await.len(), 1);
         assert!(node.opened().iter().all(|shard| shard.offline == 0));
     });
+}
+
+#[test]
+fn what_a_crash_leaves_of_a_deleted_topic_goes_with_the_next_start() {
+    for (seed, mode) in (30..).zip([CrashMode::LoseAllUnflushed, CrashMode::KeepAll]) {
+        on_node(seed, config(2), async |node| {
+            let kept = node.topic("kept", 2).await;
+            let topic = node.topic("gone", 4).await;
+            for partition in 0..4 {
+                let mut leader = node.connect_to_leader(&topic, partition).await;
+                produce(&mut leader, &topic, partition, &batch(&["x"])).await;
+            }
+            let mut client = node.connect(0).await;
+            assert_eq!(delete(&mut client, NEWEST, &by_name(NEWEST, "gone")).await, ErrorCode::NONE);
+            // Its files go in the background: the crash comes first.
+            let node = node.restart_after(mode).await;
+            node.pause(Duration::from_secs(1)).await;
+            assert_eq!(topic_folders(&node).await, [TopicId(kept.id.0).to_string()]);
+            let node = node.restart().await;
+            assert!(node.opened().iter().all(|shard| shard.is_clean), "{mode:?}");
+            assert_eq!(node.describe("kept").await.id, kept.id);
+        });
+    }
+}
+
+/// The names of the topics' folders.
+async fn topic_folders(node: &Node) -> Vec<String> {
+    let names = node.machine().io().list_folder(Path::new("/data/topics")).await.unwrap();
+    names.iter().map(|name| name.to_str().unwrap().to_owned()).collect()
 }

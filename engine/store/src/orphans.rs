@@ -1,0 +1,64 @@
+//! What a crash has left of deleted topics: the metadata don't name them any more, the disk or a checkpoint still does.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use engine_io::Io;
+use engine_record::{ShardId, TopicId, TopicPartition};
+
+use crate::checkpoint::Entries;
+use crate::delete::{delete_partition, delete_topic_folder};
+use crate::error::{DiskError, DiskOperation, StoreError};
+use crate::layout::{self, Layout};
+use crate::shard::Shard;
+
+/// The shard that looks for orphans, so that each is found once.
+const FINDER: ShardId = ShardId(0);
+
+/// The topics that the disk or a checkpoint knows, for the shard that looks for orphans.
+///
+/// To be called while no shard has opened a partition yet: what comes later is no orphan, whatever the metadata know.
+pub(crate) async fn topics_found<I: Io>(
+    io: &I,
+    layout: &Layout,
+    own: ShardId,
+    entries: &Entries,
+) -> Result<BTreeSet<TopicId>, DiskError> {
+    if own != FINDER {
+        return Ok(BTreeSet::new());
+    }
+    let live = entries.iter().filter(|(_, entry)| entry.log.is_some());
+    let mut topics: BTreeSet<_> = live.map(|(at, _)| at.topic).collect();
+    for name in list(io, &layout.topics()).await? {
+        match layout::topic_id(&name) {
+            Some(topic) => _ = topics.insert(topic),
+            None => tracing::warn!(name = %name.display(), "left alone among the topics: no topic's folder"),
+        }
+    }
+    Ok(topics)
+}
+
+/// Removes what disk and checkpoints have of a topic that nobody has open.
+///
+/// # Errors
+/// As the system says; what is left can be deleted again.
+pub(crate) async fn delete_topic<I: Io>(shard: &Rc<Shard<I>>, topic: TopicId) -> Result<(), StoreError> {
+    let mut partitions = shard.checkpointer.unopened_partitions(topic);
+    let names = list(&shard.io, &shard.layout.topic(topic)).await?;
+    let on_disk = names.iter().filter_map(|name| layout::partition_index(name));
+    partitions.extend(on_disk.map(|partition| TopicPartition { topic, partition }));
+    for at in partitions {
+        delete_partition(shard, at).await?;
+    }
+    delete_topic_folder(shard, topic).await
+}
+
+/// The names in a folder; none where it isn't there.
+async fn list<I: Io>(io: &I, folder: &Path) -> Result<Vec<PathBuf>, DiskError> {
+    match io.list_folder(folder).await {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        names => names.map_err(|error| DiskError::new(DiskOperation::Folder, folder, &error)),
+    }
+}
