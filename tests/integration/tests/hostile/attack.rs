@@ -8,8 +8,8 @@ use integration::connection::{Connection, NoAnswer};
 use crate::catalogue::Catalogue;
 use crate::mutation::next_frame;
 
-/// Frames that go out in one write at most.
-const FRAMES_PER_CONNECTION_MAX: usize = 16;
+/// Frames that go out in one write at most. Few, since the broker reads none after the first that it refuses.
+const FRAMES_PER_CONNECTION_MAX: usize = 3;
 
 /// One attacker's work.
 #[derive(Clone, Copy, Debug)]
