@@ -55,6 +55,13 @@ impl<I: Io> Descriptors<I> {
         }
     }
 
+    /// Notes that `segment` is no more, whoever has its descriptor now.
+    pub(crate) fn forget(&self, segment: &SegmentFile<I>) {
+        if let Some(number) = segment.last_use.take() {
+            self.open.borrow_mut().remove(&number);
+        }
+    }
+
     fn close(segment: &SegmentFile<I>) -> bool {
         let is_closed = segment.close_idle();
         if is_closed {

@@ -81,9 +81,9 @@ impl<I: Io> Partition<I> {
         self.state.borrow().segments.values().cloned().collect()
     }
 
-    /// Cuts off the active segment's space behind the last block, and removes the segment made ready.
+    /// Cuts off the active segment's space behind the last block, and removes spare segments.
     async fn give_back_ahead(self: &Rc<Self>) {
-        self.remove_next().await;
+        self.remove_spares().await;
         let (segment, end) = {
             let mut state = self.state.borrow_mut();
             let end = crate::partition::end_position(&state.log);

@@ -25,6 +25,8 @@ pub(crate) struct Partition<I: Io> {
     folder: PathBuf,
     /// Who may change the log's end: appends, in the order they came, and truncations between them.
     turn: Permits,
+    /// One at a time adds a segment: one whose append was dropped goes on beside the next.
+    pub(crate) adding: Permits,
     pub(crate) state: RefCell<State<I>>,
     /// An end moved, or the partition or the store has ended.
     moved: Signal,
@@ -99,6 +101,7 @@ impl<I: Io> Partition<I> {
             folder: shard.layout.partition(at),
             shard: Rc::clone(shard),
             turn: Permits::new(1),
+            adding: Permits::new(1),
             state: RefCell::new(state),
             moved: Signal::new(),
             is_closed: Cell::new(false),

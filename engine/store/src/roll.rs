@@ -47,40 +47,72 @@ impl<I: Io> Partition<I> {
         Steps { min: config.allocation_bytes_min, max: config.allocation_bytes_max, limit }
     }
 
-    /// Makes the file of the segment `id`, of the one made ready where there is one.
-    ///
-    /// Dropped at any point it can be called again: what it finds done it takes over.
+    /// Makes the file of the segment `id`, of a spare one where there is one. It goes on where the append is dropped: a
+    /// file that has its name already, and nobody remembers, would pass for one still to be renamed.
     pub(crate) async fn add_segment(self: &Rc<Self>, id: SegmentId) -> Result<(), AppendError> {
-        let path = layout::segment(self.folder(), id.0);
-        let next = self.state.borrow().ahead.next.clone();
-        let (file, space) = match next {
-            Some(next) => {
-                self.rename_next(&path).await?;
-                (next.open_direct(), next.space())
-            }
-            None => (None, Space::UNWRITTEN),
+        let (partition, work) = (Rc::clone(self), self.begin_work());
+        let added = async move {
+            let added = partition.make_segment(id).await;
+            drop(work);
+            added
         };
-        let file = match file {
-            Some(file) => file,
-            None => {
-                Rc::new(open_or_make(&self.shard.io, &path).await.map_err(|error| self.refuse_open(error))?)
-            }
+        let added = self.shard.background.carry_out(&self.shard.io, added).await;
+        added.unwrap_or(Err(AppendError::Closed))
+    }
+
+    async fn make_segment(&self, id: SegmentId) -> Result<(), AppendError> {
+        let _one_adds = self.adding.acquire(1).await.map_err(|_| AppendError::Closed)?;
+        if self.state.borrow().segments.contains_key(&id) {
+            return Ok(());
+        }
+        let path = layout::segment(self.folder(), id.0);
+        let (file, space) = match self.spare_segment() {
+            Some(spare) => self.take_spare(&spare, &path).await?,
+            None => (self.open_or_refuse(&path).await?, Space::UNWRITTEN),
         };
         let segment = SegmentFile::made(id, path, file, space);
         self.shard.descriptors.used(&segment);
-        let mut state = self.state.borrow_mut();
-        state.ahead.next = None;
-        state.segments.insert(id, segment);
+        self.state.borrow_mut().segments.insert(id, segment);
         Ok(())
     }
 
-    /// Gives the segment made ready its name. A rename that finds nothing was done by a call that was dropped.
-    async fn rename_next(&self, path: &Path) -> Result<(), AppendError> {
-        match self.shard.io.rename(&layout::next_segment(self.folder()), path).await {
-            Ok(()) => Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(self.refuse_or_fail(DiskError::new(DiskOperation::Folder, path, &error))),
+    /// A segment nothing was written to: one that an append had made and then found no space for, or the one made
+    /// ready.
+    fn spare_segment(&self) -> Option<Rc<SegmentFile<I>>> {
+        let state = self.state.borrow();
+        let active = state.log.active_segment().id();
+        let unused = state.segments.last_key_value().filter(|(id, _)| **id > active);
+        unused.map(|(_, segment)| segment).or(state.ahead.next.as_ref()).cloned()
+    }
+
+    /// Gives a spare segment this name; its file and the space it has.
+    async fn take_spare(
+        &self,
+        spare: &Rc<SegmentFile<I>>,
+        path: &Path,
+    ) -> Result<(Rc<I::File>, Space), AppendError> {
+        let file = match spare.open_direct() {
+            Some(file) => file,
+            None => self.open_or_refuse(spare.path()).await?,
+        };
+        if let Err(error) = self.shard.io.rename(spare.path(), path).await {
+            return Err(self.refuse_or_fail(DiskError::new(DiskOperation::Folder, path, &error)));
         }
+        self.forget_spare(spare);
+        Ok((file, spare.space()))
+    }
+
+    fn forget_spare(&self, spare: &SegmentFile<I>) {
+        self.shard.descriptors.forget(spare);
+        let mut state = self.state.borrow_mut();
+        if state.segments.remove(&spare.id()).is_none() {
+            state.ahead.next = None;
+        }
+    }
+
+    async fn open_or_refuse(&self, path: &Path) -> Result<Rc<I::File>, AppendError> {
+        let opened = open_or_make(&self.shard.io, path).await;
+        opened.map(Rc::new).map_err(|error| self.refuse_open(error))
     }
 
     /// A file that can't be opened refuses the append: nothing was promised yet.
@@ -182,15 +214,16 @@ impl<I: Io> Partition<I> {
         Ok(true)
     }
 
-    /// Removes the segment made ready. What can't be removed is used when a segment is needed.
-    pub(crate) async fn remove_next(&self) {
-        if self.state.borrow().ahead.next.is_none() {
-            return;
-        }
-        let path = layout::next_segment(self.folder());
-        match crate::truncate::remove(&self.shard.io, &path).await {
-            Ok(()) => self.state.borrow_mut().ahead.next = None,
-            Err(error) => tracing::warn!(%error, "an idle partition keeps the segment made ready"),
+    /// Removes the spare segments. What can't be removed is used when a segment is needed.
+    pub(crate) async fn remove_spares(&self) {
+        while let Some(spare) = self.spare_segment() {
+            match crate::truncate::remove(&self.shard.io, spare.path()).await {
+                Ok(()) => self.forget_spare(&spare),
+                Err(error) => {
+                    tracing::warn!(%error, "an idle partition keeps a spare segment");
+                    return;
+                }
+            }
         }
     }
 
@@ -206,7 +239,7 @@ impl<I: Io> Partition<I> {
     }
 }
 
-/// A new file, or the one that a dropped call has left.
+/// A new file, or the one that an earlier run has left.
 async fn open_or_make<I: Io>(io: &I, path: &Path) -> Result<I::File, DiskError> {
     let error = match io.open(path, OpenMode::New).await {
         Ok(file) => return Ok(file),

@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use engine_io::{Buffer, DirectFile, Io, OpenMode};
 use engine_record::{BATCH_HEADER_BYTES, LeaderEpoch, ShardId, assign};
-use engine_store::{AppendError, Corruption, ReadBound, ReadRequest, StoreError};
+use engine_store::{AppendError, Appended, Corruption, ReadBound, ReadRequest, StoreError};
 use sim::CrashMode;
 use std::rc::Rc;
 use support::client::Client;
@@ -400,4 +400,36 @@ fn a_leader_epoch_is_durable_before_its_first_batch() {
     let (store, _) = machine.start();
     let refused = machine.try_open(&store, partition(0)).err();
     assert_eq!(refused, Some(StoreError::LeaderEpoch { known: LeaderEpoch(5), given: LeaderEpoch(0) }));
+}
+
+/// Between two steps of a roll lies some moment that the append is dropped at.
+#[test]
+fn a_roll_whose_append_is_dropped_leaves_the_next_one_its_own_file() {
+    for nanos in (0..300_000).step_by(7_300) {
+        let mut machine = Machine::new(nanos);
+        machine.log_config.segment_bytes = 60_000;
+        let (_store, log) = machine.start_one();
+        let mut model = Model::default();
+        fill(&machine, &log, &mut model, 0..5, 10_000);
+        machine.pause(Duration::from_secs(2));
+        let (rolling, bytes) = (log.clone(), batch(5, 2, 30_000));
+        let appended = bytes.clone();
+        let task = machine.node.io().spawn(async move {
+            let _appended_or_dropped = append(&rolling, &appended).await;
+        });
+        machine.pause(Duration::from_nanos(nanos));
+        drop(task);
+        if log.offsets().log_end > model.end() {
+            let (base_offset, last_offset, log_start) = (at(10), at(11), at(0));
+            let appended =
+                Appended { base_offset, last_offset, log_start, append_time: None, duplicate: false };
+            model.appended(&appended, &bytes);
+        }
+        // The first still fits the old segment, so that the next roll is at another offset.
+        fill(&machine, &log, &mut model, 6..7, 100);
+        fill(&machine, &log, &mut model, 7..9, 30_000);
+        machine.crash(CrashMode::LoseAllUnflushed);
+        let (_store, log) = machine.start_one();
+        assert_eq!(read_all(&machine, &log), model.bytes_from(at(0)), "dropped after {nanos} nanoseconds");
+    }
 }

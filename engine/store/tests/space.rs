@@ -166,3 +166,50 @@ fn a_read_that_may_have_nothing_is_told_where_the_log_stands_and_touches_no_file
     assert!(matches!(beyond, Err(ReadError::OutOfRange { .. })));
     assert_eq!(store.metrics().descriptors_now, 0);
 }
+
+/// A log near its segment's end, and a batch too large for that segment that found no space for the next.
+fn refused_in_a_roll(seed: u64) -> (Machine, engine_store::Store<sim::SimIo>, support::SimLog, Model) {
+    let mut machine = Machine::new(seed);
+    machine.log_config.segment_bytes = 60_000;
+    let (store, log) = machine.start_one();
+    let mut model = Model::default();
+    for seed in 0..5 {
+        let bytes = batch(seed, 1, 10_000);
+        model.appended(&machine.append_flushed(&log, &bytes), &bytes);
+    }
+    machine.pause(Duration::from_secs(2));
+    machine.disk().set_capacity(machine.disk().used_bytes());
+    let refused = machine.run(append(&log, &batch(5, 1, 100_000)));
+    assert_eq!(refused, Err(AppendError::StorageFull));
+    assert!(machine.disk().live(machine.segment(partition(0), 5)).is_some(), "its segment has a name");
+    (machine, store, log, model)
+}
+
+#[test]
+fn a_roll_after_a_refused_one_seals_the_segment_before_and_leaves_no_file_behind() {
+    let (machine, store, log, mut model) = refused_in_a_roll(48);
+    let bytes = batch(6, 1, 100);
+    model.appended(&machine.append_flushed(&log, &bytes), &bytes);
+    let sealed_bytes = log.size_bytes();
+    machine.disk().set_capacity(1 << 40);
+    let bytes = batch(7, 1, 100_000);
+    model.appended(&machine.append_flushed(&log, &bytes), &bytes);
+    machine.pause(Duration::from_secs(2));
+    assert_eq!(store.metrics().segments_sealed, 1);
+    let sealed = machine.disk().live(machine.segment(partition(0), 0)).unwrap();
+    assert_eq!(sealed.len() as u64, sealed_bytes, "its spare space is given back");
+    assert!(machine.disk().live(machine.segment(partition(0), 5)).is_none());
+    machine.crash(CrashMode::LoseAllUnflushed);
+    let (_store, log) = machine.start_one();
+    let mut client = machine.run(Client::connect(&machine.node));
+    assert_eq!(machine.run(client.read_all(&log, at(0), 200_000)), model.bytes_from(at(0)));
+}
+
+#[test]
+fn an_idle_partition_gives_back_the_segment_of_a_refused_roll() {
+    let (machine, store, _log, _) = refused_in_a_roll(49);
+    machine.disk().set_capacity(1 << 40);
+    machine.pause(Duration::from_secs(200));
+    assert!(machine.disk().live(machine.segment(partition(0), 5)).is_none());
+    assert_eq!(store.metrics().descriptors_now, 0);
+}
