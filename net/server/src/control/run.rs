@@ -244,7 +244,7 @@ impl<I: Io> Control<I> {
             self.driver.persisted(last);
         }
         for committed in effects.committed {
-            self.apply(committed).await?;
+            self.apply(committed).await;
         }
         for token in effects.abandoned {
             self.answers.abandoned(token);
@@ -261,13 +261,16 @@ impl<I: Io> Control<I> {
     }
 
     /// Applies a committed command here and sends it to the shards.
-    async fn apply(&mut self, committed: Committed) -> Result<(), NodeError> {
-        let Some(command) = committed.command else { return Ok(()) };
+    async fn apply(&mut self, committed: Committed) {
+        let Some(command) = committed.command else { return };
         let reply = self.image.apply(committed.index, &command);
         let command = Arc::new(command);
-        for shard in &self.shards {
+        for shard in core::mem::take(&mut self.shards) {
             let delta = Delta::Command { index: committed.index, command: Arc::clone(&command) };
-            shard.deltas.send(delta).await?;
+            // A shard that has ended hears of it when it starts again, and nobody waits for it to apply anything.
+            if shard.deltas.send(delta).await.is_ok() {
+                self.shards.push(shard);
+            }
         }
         if let Some(token) = committed.token {
             match &mut self.registration {
@@ -275,7 +278,6 @@ impl<I: Io> Control<I> {
                 Some(_) | None => self.answers.applied(token, committed.index, reply),
             }
         }
-        Ok(())
     }
 
     /// Sends the answers whose commands every shard has applied.

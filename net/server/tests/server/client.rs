@@ -99,8 +99,13 @@ impl Client {
 
     /// Receives the answer to the oldest request that has none.
     pub(crate) async fn answer<Q>(&mut self, version: i16) -> Answer<Q> {
-        let frame = self.receive().await.expect("an answer, not the connection's end");
-        Answer { version, frame, request: PhantomData }
+        self.try_answer(version).await.expect("an answer, not the connection's end")
+    }
+
+    /// Receives the answer to the oldest request that has none, or sees the connection's end.
+    pub(crate) async fn try_answer<Q>(&mut self, version: i16) -> Option<Answer<Q>> {
+        let frame = self.receive().await?;
+        Some(Answer { version, frame, request: PhantomData })
     }
 
     /// Asks and waits for the answer, which must be this request's.

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use net_server::node::NodeError;
 use net_wire::ErrorCode;
+use net_wire::messages::CreateTopicsRequest;
 use net_wire::messages::create_topics::CreatableTopic;
-use net_wire::messages::{CreateTopicsRequest, ProduceRequest};
 use sim::CrashMode;
 
 use crate::batches::{batch, large};
@@ -22,12 +22,8 @@ fn is_segment(path: &Path) -> bool {
 async fn is_acknowledged(client: &mut Client, topic: &Topic, acks: i16, records: &[u8]) -> bool {
     let produce = Produce { acks, ..Produce::new(topic, 0, records) };
     client.send(PRODUCE, &produce.request()).await;
-    let Some(frame) = client.receive().await else { return false };
-    let mut reader = net_wire::Reader::new(&frame);
-    net_wire::decode_response_header(&mut reader, net_wire::ApiKey::Produce, PRODUCE).unwrap();
-    let response: <ProduceRequest<'_> as net_wire::Request>::Response<'_> =
-        net_wire::Message::decode(&mut reader, PRODUCE).unwrap();
-    response.responses[0].partition_responses[0].error_code.is_none()
+    let answer = client.try_answer(PRODUCE).await;
+    answer.is_some_and(|answer| produce.outcome(&answer).error.is_none())
 }
 
 /// The shard that failed says why, and the whole node can be taken down.
@@ -87,14 +83,9 @@ fn every_request_behind_a_failed_flush_is_refused_or_its_connection_ends() {
         let read = read_all_after_crash(node, &topic).await;
         let mut acknowledged = 0;
         for client in &mut clients {
-            if let Some(frame) = client.receive().await {
-                let mut reader = net_wire::Reader::new(&frame);
-                net_wire::decode_response_header(&mut reader, net_wire::ApiKey::Produce, PRODUCE).unwrap();
-                let response: net_wire::messages::ProduceResponse<'_> =
-                    net_wire::Message::decode(&mut reader, PRODUCE).unwrap();
-                let outcome = &response.responses[0].partition_responses[0];
-                acknowledged += usize::from(outcome.error_code.is_none());
-            }
+            let answer = client.try_answer(PRODUCE).await;
+            let outcome = answer.map(|answer| Produce::new(&topic, 0, &records).outcome(&answer));
+            acknowledged += usize::from(outcome.is_some_and(|outcome| outcome.error.is_none()));
         }
         assert!(acknowledged <= read, "{acknowledged} acknowledged, {read} there");
     });
@@ -151,12 +142,8 @@ fn metadata_that_cannot_be_written_create_no_topic() {
         let ended = node.ended().await;
         assert_eq!(ended.shard, None, "the control executor ends");
         assert!(matches!(ended.result, Err(NodeError::Metadata(_))), "{:?}", ended.result);
-        if let Some(frame) = client.receive().await {
-            let mut reader = net_wire::Reader::new(&frame);
-            net_wire::decode_response_header(&mut reader, net_wire::ApiKey::CreateTopics, 7).unwrap();
-            let response: net_wire::messages::CreateTopicsResponse<'_> =
-                net_wire::Message::decode(&mut reader, 7).unwrap();
-            assert!(!response.topics[0].error_code.is_none());
+        if let Some(answer) = client.try_answer::<CreateTopicsRequest<'_>>(7).await {
+            assert!(!answer.body().topics[0].error_code.is_none());
         }
         node.machine().disk().heal();
         let node = node.restart_after(CrashMode::LoseAllUnflushed).await;

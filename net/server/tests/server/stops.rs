@@ -4,7 +4,9 @@ use core::time::Duration;
 use std::rc::Rc;
 
 use engine_io::{Io, first};
-use net_wire::messages::{FetchRequest, ProduceRequest};
+use net_wire::Uuid;
+use net_wire::messages::metadata::MetadataRequestTopic;
+use net_wire::messages::{FetchRequest, MetadataRequest, ProduceRequest};
 use sim::{CrashMode, DiskLatency};
 
 use crate::batches::{batch, read};
@@ -78,6 +80,32 @@ fn a_stop_refuses_those_who_come_later_and_lets_idle_clients_go() {
         idle.is_closed().await;
         assert!(Client::connect(&setting.io, address).await.is_err());
     });
+}
+
+#[test]
+fn a_stop_amid_changes_of_the_metadata_is_orderly_and_keeps_what_was_answered() {
+    for seed in 200..230 {
+        on_node(seed, config(3), async |node| {
+            let mut clients = Vec::new();
+            for number in 0..6 {
+                let mut client = node.connect(number % 3).await;
+                let name = format!("t{number}");
+                let topics = vec![MetadataRequestTopic { name: Some(&name), topic_id: Uuid::ZERO }];
+                let request = MetadataRequest { topics: Some(topics), ..MetadataRequest::default() };
+                client.send(13, &request).await;
+                clients.push((name.clone(), client));
+            }
+            node.pause(Duration::from_micros(seed % 30 * 150)).await;
+            let (setting, config) = node.stop().await;
+            let node = start(setting, config).await.unwrap();
+            for (name, mut client) in clients {
+                let Some(answer) = client.try_answer::<MetadataRequest<'_>>(13).await else { continue };
+                if answer.body().topics[0].error_code.is_none() {
+                    node.describe(&name).await;
+                }
+            }
+        });
+    }
 }
 
 #[test]
