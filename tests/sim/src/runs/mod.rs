@@ -53,10 +53,12 @@ pub(crate) fn run(seed: u64) -> Report {
     let sim = Sim::new(seed);
     let world = AssertUnwindSafe(|| sim.block_on(run_in(&sim)));
     match catch_unwind(world) {
-        Ok((setting, cut_short)) => {
+        Ok((setting, ended)) => {
             let events = setting.history.take();
-            let mut failures: Vec<String> = cut_short.into_iter().collect();
-            failures.extend(checkers::check(&events));
+            let failures = match ended {
+                Ok(()) => checkers::check(&events),
+                Err(why) => [vec![why], checkers::check_unfinished(&events)].concat(),
+            };
             Report { trace_hash: sim.trace_hash(), summary: summary(&events), failures }
         }
         Err(panic) => {
@@ -67,13 +69,13 @@ pub(crate) fn run(seed: u64) -> Report {
     }
 }
 
-/// The run itself. The second value is why it could not be ended properly.
-async fn run_in(sim: &Sim) -> (Rc<Setting>, Option<String>) {
+/// The run itself. The second value says why it could not be carried to its end.
+async fn run_in(sim: &Sim) -> (Rc<Setting>, Result<(), String>) {
     let (machine, clients) = (sim.node(), sim.node());
     let setting = Rc::new(Setting::new(clients.io(), machine.address()));
     let scenario = Scenario::draw(&setting.chance);
-    let cut_short = carry_out(sim, &machine, &setting, &scenario).await.err();
-    (setting, cut_short)
+    let ended = carry_out(sim, &machine, &setting, &scenario).await;
+    (setting, ended)
 }
 
 async fn carry_out(
