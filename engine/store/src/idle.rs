@@ -12,12 +12,15 @@ use crate::shard::Shard;
 #[derive(Debug, Default)]
 pub(crate) struct IdleSweep {
     is_running: Cell<bool>,
+    /// Whether something was appended since the last look began: perhaps to a partition that was looked at already.
+    is_appended: Cell<bool>,
     stop: Signal,
 }
 
 impl IdleSweep {
     /// Notes that something was appended.
     pub(crate) fn note_append<I: Io>(&self, shard: &Rc<Shard<I>>) {
+        self.is_appended.set(true);
         if self.is_running.replace(true) {
             return;
         }
@@ -38,9 +41,11 @@ impl IdleSweep {
                 break;
             }
             is_any_active = false;
+            self.is_appended.set(false);
             for partition in shard.all_partitions() {
                 is_any_active |= !partition.release_if_idle().await;
             }
+            is_any_active |= self.is_appended.get();
         }
         self.is_running.set(false);
     }

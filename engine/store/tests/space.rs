@@ -213,3 +213,23 @@ fn an_idle_partition_gives_back_the_segment_of_a_refused_roll() {
     assert!(machine.disk().live(machine.segment(partition(0), 5)).is_none());
     assert_eq!(store.metrics().descriptors_now, 0);
 }
+
+#[test]
+fn a_partition_appended_to_while_others_are_looked_at_is_looked_at_again() {
+    for micros in (0..6_000).step_by(97) {
+        let machine = Machine::new(300 + micros);
+        let (store, _) = machine.start();
+        let logs = [0, 1, 2].map(|number| machine.open(&store, partition(number)));
+        for log in &logs {
+            machine.append_flushed(log, &batch(0, 1, 300));
+        }
+        // All are idle when they are looked at for the second time.
+        machine.pause(
+            machine.config.idle_after * 2 - Duration::from_millis(10) + Duration::from_micros(micros * 4),
+        );
+        machine.append_flushed(&logs[0], &batch(1, 1, 300));
+        machine.pause(machine.config.idle_after * 4);
+        let metrics = store.metrics();
+        assert_eq!((metrics.pool_bytes_now, metrics.descriptors_now), (0, 0), "{micros}");
+    }
+}
