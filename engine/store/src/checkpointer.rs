@@ -101,10 +101,8 @@ impl<I: Io> Checkpointer<I> {
         }
         let mut opened = self.opened.take();
         opened.insert(own.at, own);
-        let captures: Vec<_> = opened.into_values().map(Capture::of).collect();
-        let partitions: Vec<_> = captures.iter().map(|capture| Rc::clone(&capture.partition)).collect();
-        self.write_captures(shard, captures).await?;
-        for partition in &partitions {
+        let captures = opened.into_values().map(Capture::of).collect();
+        for partition in self.write_captures(shard, captures).await? {
             partition.set_recorded(Recorded::Open);
             partition.set_epoch_recorded(true);
         }
@@ -193,22 +191,28 @@ impl<I: Io> Checkpointer<I> {
         let _turn = self.turn.acquire(1).await.map_err(|_| StoreError::Closed)?;
         // What is closed already would be opened again by a later, lesser entry.
         let open = partitions.into_iter().filter(|partition| partition.recorded() == Recorded::Open);
-        self.write_captures(shard, open.map(Capture::of).collect()).await
+        self.write_captures(shard, open.map(Capture::of).collect()).await.map(drop)
     }
 
-    /// Under the turn.
+    /// Writes what is still true once its flush has come, and answers whose it was. Under the turn.
     async fn write_captures(
         &self,
         shard: &Rc<Shard<I>>,
         captures: Vec<Capture<I>>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Vec<Rc<Partition<I>>>, StoreError> {
         for capture in &captures {
             capture.partition.wait_for_flush_or_deletion(capture.end).await?;
             capture.partition.store_index_behind();
         }
         let true_now = captures.into_iter().filter(Capture::is_true);
-        let entries = true_now.map(|capture| (capture.partition.at, self.entry(Some(capture.log)))).collect();
-        self.write(shard, entries).await
+        let (partitions, entries) = true_now
+            .map(|Capture { partition, log, .. }| {
+                let entry = (partition.at, self.entry(Some(log)));
+                (partition, entry)
+            })
+            .unzip();
+        self.write(shard, entries).await?;
+        Ok(partitions)
     }
 
     /// Writes that these logs end as they are: nothing is appended to them before [`Checkpointer::record_opened`].
@@ -295,7 +299,10 @@ impl<I: Io> Capture<I> {
         Self { partition, end, truncations, log }
     }
 
+    /// Not of a log that is being cut: that says itself, before it cuts, what stays.
     fn is_true(&self) -> bool {
-        !self.partition.is_deleted() && self.partition.state.borrow().truncations == self.truncations
+        let Self { partition, truncations, .. } = self;
+        let is_same = partition.state.borrow().truncations == *truncations;
+        is_same && !partition.is_deleted() && !partition.is_cutting()
     }
 }

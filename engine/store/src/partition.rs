@@ -178,6 +178,10 @@ impl<I: Io> Partition<I> {
         self.wake();
     }
 
+    pub(crate) fn is_cutting(&self) -> bool {
+        self.is_cutting.get()
+    }
+
     /// Resolves when the log isn't being cut.
     pub(crate) async fn not_cutting(&self) -> Result<(), WaitError> {
         self.wait_until(|partition| !partition.is_cutting.get()).await

@@ -31,6 +31,8 @@ impl<I: Io> Partition<I> {
     pub(crate) async fn truncate(self: &Rc<Self>, to: Offset) -> Result<(), StoreError> {
         let _turn = self.turn().await?;
         self.come_to_rest().await?;
+        // A shutdown waits for it: what it records of the log is then how the cut has left it.
+        let _work = self.begin_work();
         let Some(plan) = self.plan_truncate(to).await? else { return Ok(()) };
         self.set_cutting(true);
         let cut = self.cut(&plan).await;

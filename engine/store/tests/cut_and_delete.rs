@@ -189,3 +189,46 @@ fn a_topic_s_folder_goes_when_its_partitions_have() {
     machine.run(store.delete_topic_folder(topic)).unwrap();
     machine.run(store.delete_partition(partition(5))).unwrap();
 }
+
+#[test]
+fn a_shutdown_during_a_truncation_records_the_log_as_it_is_left() {
+    for micros in (0..6_000).step_by(97) {
+        let mut machine = Machine::new(89 + micros);
+        machine.log_config.segment_bytes = 20_000;
+        let (store, log) = machine.start_one();
+        let model = filled(&machine, &log, 20, 3_000);
+        machine.pause(Duration::from_secs(2));
+        let _task = machine.node.io().spawn(async move {
+            let _cut_or_closed = log.truncate(at(9)).await;
+        });
+        machine.pause(Duration::from_micros(micros));
+        machine.run(store.shutdown()).unwrap();
+        machine.crash(CrashMode::LoseAllUnflushed);
+        let (store, report) = machine.start();
+        assert!(report.is_clean);
+        let log = machine.open(&store, partition(0));
+        let end = model.check_prefix(at(0), &read_all(&machine, &log));
+        assert_eq!(end, log.offsets().log_end, "shut down after {micros} microseconds");
+        assert!(end == at(8) || end == model.end(), "{end}");
+    }
+}
+
+#[test]
+fn a_checkpoint_during_a_truncation_vouches_for_nothing_that_goes() {
+    for micros in (0..8_000).step_by(97) {
+        let mut machine = Machine::new(150 + micros);
+        machine.log_config.segment_bytes = 20_000;
+        machine.config.checkpoint_interval = Duration::from_micros(1_500);
+        let (_store, log) = machine.start_one();
+        let model = filled(&machine, &log, 20, 3_000);
+        // What was flushed last is still to be written to the checkpoint.
+        let _task = machine.node.io().spawn(async move {
+            log.truncate(at(9)).await.unwrap();
+        });
+        machine.pause(Duration::from_micros(micros));
+        machine.crash(CrashMode::KeepRandomSectors);
+        let (_store, log) = machine.start_one();
+        let end = model.check_prefix(at(0), &read_all(&machine, &log));
+        assert!(end >= at(8), "{end} is left after {micros} microseconds");
+    }
+}
