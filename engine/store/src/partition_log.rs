@@ -109,7 +109,8 @@ impl<I: Io> PartitionLog<I> {
         self.partition.read(request).await
     }
 
-    /// The first record of at least this time, in the order of offsets; `None` where there is none.
+    /// The first record of at least this time, in the order of offsets; `None` where there is none. Of a batch that
+    /// expands too far its first offset and latest time: see [`TimestampedOffset`].
     ///
     /// # Errors
     /// See [`ReadError`].
@@ -117,7 +118,8 @@ impl<I: Io> PartitionLog<I> {
         self.partition.find_timestamp(time).await
     }
 
-    /// The record with the latest time, the first of equals; `None` in an empty log.
+    /// The record with the latest time, the first of equals; `None` in an empty log. Of a batch that expands too far
+    /// its first offset: see [`TimestampedOffset`].
     ///
     /// # Errors
     /// See [`ReadError`].

@@ -272,6 +272,46 @@ fn a_record_is_found_by_its_time_also_inside_a_compressed_batch() {
 }
 
 #[test]
+fn a_batch_that_expands_too_far_is_found_whole_by_its_time() {
+    let machine = Machine::new(18);
+    let (_store, log) = machine.start_one();
+    for (first, compression) in (0_i64..).step_by(1000).zip([
+        Compression::Zstd,
+        Compression::Gzip,
+        Compression::Lz4,
+        Compression::Snappy,
+    ]) {
+        for value_bytes in [5_000, 700_000] {
+            let mut builder = engine_record::BatchBuilder::new().with_compression(compression);
+            for record in [0, 1, 2] {
+                let timestamp = Timestamp(first + record * 100 + i64::from(value_bytes > 5_000) * 500);
+                let value = vec![b'0'; value_bytes];
+                let record =
+                    engine_record::NewRecord { timestamp, value: Some(&value), ..Default::default() };
+                builder.push(&record).unwrap();
+            }
+            machine.append(&log, &builder.build().unwrap());
+        }
+        let find = |time| machine.run(log.find_timestamp(Timestamp(time))).unwrap().unwrap();
+        let base = first / 1000 * 6;
+        let exact = find(first + 150);
+        assert_eq!(
+            (exact.timestamp, exact.offset),
+            (Timestamp(first + 200), at(base + 2)),
+            "{compression:?}"
+        );
+        let whole = find(first + 550);
+        assert_eq!(
+            (whole.timestamp, whole.offset),
+            (Timestamp(first + 700), at(base + 3)),
+            "{compression:?}"
+        );
+        let latest = machine.run(log.max_timestamp()).unwrap().unwrap();
+        assert_eq!((latest.timestamp, latest.offset), (Timestamp(first + 700), at(base + 3)));
+    }
+}
+
+#[test]
 fn appends_keep_their_order_while_they_wait_for_memory() {
     let mut machine = Machine::new(15);
     machine.config.pool_bytes = 7 << 20;

@@ -5,7 +5,8 @@ use std::rc::Rc;
 use engine_io::Io;
 use engine_log::{BatchPosition, BatchWalk, TimestampCandidate, WalkStop};
 use engine_record::{
-    BATCH_HEADER_BYTES, BatchHeader, Compression, LeaderEpoch, Offset, Records, Timestamp, decompress,
+    BATCH_HEADER_BYTES, BatchHeader, Compression, DecompressError, LeaderEpoch, Offset, Records, Timestamp,
+    decompress,
 };
 
 use super::locate::damaged;
@@ -13,18 +14,22 @@ use crate::error::{Corruption, ReadError};
 use crate::partition::Partition;
 use crate::segment_file::SegmentFile;
 
-/// A batch's records are decompressed up to this size to look for a time, in bytes.
-const RECORDS_BYTES_MAX: usize = 128 << 20;
+/// To look for a time, a batch's records are decompressed to at most so many times what they take, but to
+/// `RECORDS_BYTES_MIN` in any case and to `RECORDS_BYTES_MAX` in none: the shard does nothing else meanwhile.
+const EXPANSION_MAX: usize = 16;
+const RECORDS_BYTES_MIN: usize = 1 << 20;
+const RECORDS_BYTES_MAX: usize = 16 << 20;
 
 /// How much is read at once to look at headers, in bytes.
 const WINDOW_BYTES: usize = 64 << 10;
 
-/// A record found by its time.
+/// A record found by its time; or the batch that has it, by the offset of its first record and the time of its latest,
+/// where that expands too far to be looked into. A reader who begins there misses no record of that time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimestampedOffset {
-    /// The record's time.
+    /// The record's time, or the latest of its batch.
     pub timestamp: Timestamp,
-    /// Its offset.
+    /// Its offset, or its batch's first.
     pub offset: Offset,
     /// The epoch of the leader that appended it.
     pub leader_epoch: LeaderEpoch,
@@ -158,6 +163,17 @@ fn walk<I: Io>(
     }
 }
 
+/// How many bytes records may take that take `compressed` bytes in their batch.
+fn records_bytes_max(compressed: usize) -> usize {
+    compressed.saturating_mul(EXPANSION_MAX).clamp(RECORDS_BYTES_MIN, RECORDS_BYTES_MAX)
+}
+
+/// What can be said of a batch that isn't looked into.
+fn whole_batch(base: Offset, header: &BatchHeader, candidate: &TimestampCandidate) -> TimestampedOffset {
+    let (timestamp, leader_epoch) = (header.max_timestamp, header.leader_epoch);
+    TimestampedOffset { timestamp, offset: base.max(candidate.from), leader_epoch }
+}
+
 /// The first record of the batch that is late enough.
 fn look_in_batch<I: Io>(
     segment: &SegmentFile<I>,
@@ -175,7 +191,13 @@ fn look_in_batch<I: Io>(
     let decompressed = match header.compression() {
         Compression::None => None,
         codec @ (Compression::Gzip | Compression::Snappy | Compression::Lz4 | Compression::Zstd) => {
-            Some(decompress(codec, section, RECORDS_BYTES_MAX).map_err(|_| unreadable())?)
+            match decompress(codec, section, records_bytes_max(section.len())) {
+                Ok(records) => Some(records),
+                Err(DecompressError::TooLarge { .. }) => {
+                    return Ok(Some(whole_batch(begin.offset, &header, candidate)));
+                }
+                Err(DecompressError::Damaged { .. }) => return Err(unreadable()),
+            }
         }
     };
     for record in Records::new(&header, decompressed.as_deref().unwrap_or(section)) {
