@@ -144,6 +144,7 @@ pub(crate) async fn serve<I: Io>(shard: Rc<Shard<I>>, stream: I::Stream) {
         muted_until: Cell::new(Instant::ZERO),
     });
     let _listed = shard.connections().list(&connection);
+    let _abandoned = AbandonReplies(&connection);
     let writing = shard.io().spawn(write_replies(Rc::clone(&shard), Rc::clone(&connection), writer));
     read_requests(&shard, &connection, reader).await;
     connection.replies.close();
@@ -153,6 +154,15 @@ pub(crate) async fn serve<I: Io>(shard: Rc<Shard<I>>, stream: I::Stream) {
         connection.close();
     }
     connection.closer.close();
+}
+
+/// Drops what is left of a connection's replies when it ends, also where its task is dropped.
+struct AbandonReplies<'a, I: Io>(&'a Connection<I>);
+
+impl<I: Io> Drop for AbandonReplies<'_, I> {
+    fn drop(&mut self) {
+        self.0.replies.abandon();
+    }
 }
 
 /// Reads requests and runs their first stage until the connection ends.

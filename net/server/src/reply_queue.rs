@@ -92,4 +92,10 @@ impl<I: Io> ReplyQueue<I> {
         self.closed.set(true);
         self.changed.notify();
     }
+
+    /// Drops the replies that nobody will drive any more. What they hold, they hold until then: the request's memory,
+    /// and the connection that holds them.
+    pub(crate) fn abandon(&self) {
+        drop(self.replies.take());
+    }
 }

@@ -199,7 +199,7 @@ fn a_client_that_goes_leaves_nothing_behind_wherever_it_stood() {
         node.connections_become(0, 0).await;
         let poll = Fetch::at(&topic, 0, 0).waiting(i32::MAX, 1);
         let records = batch(&["a"]);
-        for cut in 0..4 {
+        for cut in 0..5 {
             let mut client = node.connect(0).await;
             let waiting = client.frame(FETCH, &poll.request());
             let behind = client
@@ -208,6 +208,8 @@ fn a_client_that_goes_leaves_nothing_behind_wherever_it_stood() {
                 0 => Vec::new(),
                 1 => waiting,
                 2 => [waiting, behind].concat(),
+                // Each of them holds memory of its request until it is answered.
+                3 => [0; 5].into_iter().flat_map(|_| client.frame(FETCH, &poll.request())).collect(),
                 _ => [&waiting[..], &behind[..20]].concat(),
             };
             client.send_bytes(sent).await;
