@@ -153,7 +153,10 @@ impl<I: Io> Fill<I> {
             Some(last) => bytes.saturating_sub(last.room()),
             None => block_remainder(place.position) + bytes,
         };
-        let least = if is_writing { self.last_bytes.saturating_mul(2).min(bytes_max) } else { 0 };
+        // A chunk waiting to be written is followed by another only once it is full.
+        let waiting = self.chunks.back().map_or(0, |last| last.buffer.as_slice().len());
+        let last_bytes = self.last_bytes.max(waiting);
+        let least = if is_writing { last_bytes.saturating_mul(2).min(bytes_max) } else { 0 };
         let mut sizes = Vec::new();
         while left > 0 {
             let size = left.max(least).min(bytes_max).next_power_of_two().max(BLOCK_BYTES);
