@@ -29,13 +29,13 @@ pub(crate) enum FilesError {
     #[error("{} of {} failed: {error}", .what, .path.display())]
     Disk { what: &'static str, path: PathBuf, error: io::Error },
     /// There is no log.
-    #[error("{} holds no metadata log; the folder was formatted and its metadata is gone. Restore the folder from a backup", .0.display())]
+    #[error("{} holds no metadata log; the folder was formatted and its metadata is gone. Restore the whole data folder from a backup, not its metadata alone", .0.display())]
     NoLog(PathBuf),
     /// The log is damaged.
-    #[error("{}: {error}. Nothing was changed; restore the file from a backup", path.display())]
+    #[error("{}: {error}. Nothing was changed; restore the whole data folder from a backup, not this file alone", path.display())]
     Log { path: PathBuf, error: wal::WalError },
     /// The snapshot is damaged.
-    #[error("{}: {why}. Nothing was changed; restore the file from a backup", path.display())]
+    #[error("{}: {why}. Nothing was changed; restore the whole data folder from a backup, not this file alone", path.display())]
     Snapshot { path: PathBuf, why: String },
 }
 
