@@ -99,6 +99,8 @@ impl<I: Io> Connection<I> {
         self.hung_up.set(true);
         self.hanging_up.notify();
         self.replies.close();
+        // At once, not when the connection ends: its reading task may be waiting for the memory they hold.
+        self.replies.abandon();
         self.closer.close();
     }
 

@@ -239,6 +239,25 @@ fn nonsense_behind_a_long_poll_does_not_hold_the_connection_for_a_client_that_is
     });
 }
 
+/// The largest frame needs all the memory that a client may hold, which requests behind nonsense would keep if they were
+/// kept: nobody answers them.
+#[test]
+fn a_frame_of_the_largest_size_waits_for_no_request_behind_nonsense() {
+    on_node(12, config(1), async |node| {
+        let topic = node.topic("t", 1).await;
+        node.connections_become(0, 0).await;
+        let mut client = node.connect(0).await;
+        // Holds the nonsense back until all the rest is there.
+        let poll = client.frame(FETCH, &Fetch::at(&topic, 0, 0).waiting(1_000, 1).request());
+        let nonsense = client.odd_frame(200, 0, &[]);
+        let behind = client.frame(3, &api_versions());
+        let largest = [&config(1).limits.frame_bytes.to_be_bytes()[..], &[0; 20]].concat();
+        client.send_bytes([poll, nonsense, behind, largest].concat()).await;
+        while client.receive().await.is_some() {}
+        node.connections_become(0, 0).await;
+    });
+}
+
 #[test]
 fn connections_broken_by_the_network_are_let_go() {
     on_node(9, config(1), async |node| {
