@@ -59,7 +59,8 @@ pub(crate) struct FrameReader<I: Io, R: StreamReader> {
     /// Whether the last receive filled its buffer.
     busy: bool,
     limit: usize,
-    /// The connection's own allowance: as much as one frame may have, so that no client takes all of the shard's.
+    /// The connection's own allowance: a frame of any size beside as much again that is under way, so that no client
+    /// takes all of the shard's.
     own: Budget,
     /// The shard's.
     memory: Budget,
@@ -67,7 +68,7 @@ pub(crate) struct FrameReader<I: Io, R: StreamReader> {
 
 impl<I: Io, R: StreamReader> FrameReader<I, R> {
     pub(crate) fn new(io: I, stream: R, limit: usize, memory: Budget) -> Self {
-        let own = Budget::new(limit as u64);
+        let own = Budget::new(2 * limit as u64);
         Self { io, stream, buffer: Vec::new(), start: 0, busy: false, limit, own, memory }
     }
 
@@ -144,8 +145,7 @@ impl<I: Io, R: StreamReader> FrameReader<I, R> {
     async fn receive_large(&mut self, lacking: usize) -> Result<RequestFrame, FrameReadError> {
         let size = self.buffer.len() - self.start - SIZE_BYTES + lacking;
         let first = size.min(STEP_BYTES);
-        let own = self.own.take(size as u64).await;
-        let mut memory = self.memory.take(first as u64).await;
+        let mut memory = [self.own.take(first as u64).await, self.memory.take(first as u64).await];
         let mut bytes = Vec::with_capacity(first);
         bytes.extend_from_slice(&self.buffer[self.start + SIZE_BYTES..]);
         self.buffer.clear();
@@ -155,7 +155,7 @@ impl<I: Io, R: StreamReader> FrameReader<I, R> {
         loop {
             bytes = self.receive_until(bytes, target).await?;
             if target == size {
-                return Ok(RequestFrame { bytes, memory: [own, memory] });
+                return Ok(RequestFrame { bytes, memory });
             }
             let step = (size - target).min(target.max(STEP_BYTES));
             self.wait_for_memory(&mut memory, step).await?;
@@ -174,9 +174,12 @@ impl<I: Io, R: StreamReader> FrameReader<I, R> {
         }
     }
 
-    async fn wait_for_memory(&self, memory: &mut Share, bytes: usize) -> Result<(), FrameReadError> {
+    async fn wait_for_memory(&self, memory: &mut [Share; 2], bytes: usize) -> Result<(), FrameReadError> {
         let until = self.io.now().after(MEMORY_WAIT_MAX);
-        let grown = deadline(&self.io, until, memory.grow(bytes as u64)).await;
-        grown.ok_or(FrameReadError::NoMemory)
+        for share in memory {
+            let grown = deadline(&self.io, until, share.grow(bytes as u64)).await;
+            grown.ok_or(FrameReadError::NoMemory)?;
+        }
+        Ok(())
     }
 }
