@@ -9,7 +9,7 @@ use replication::metadata::reply::AssignmentError;
 use crate::control::channel::ControlError;
 use crate::partition::PartitionClosed;
 
-/// A name that no topic has: it may be one that none can have.
+/// A name that no topic has, where the answer says whether one could have it: only Metadata tells, as in Kafka.
 pub(crate) fn of_unknown_topic_name(name: &str) -> ErrorCode {
     match check_topic_name(name) {
         Ok(()) => ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,

@@ -56,6 +56,7 @@ pub(crate) struct Metrics {
     connections_accepted: Cell<u64>,
     connections_refused: Cell<u64>,
     wrong_shard: Cell<u64>,
+    questions: Cell<u64>,
 }
 
 /// A copy of a shard's counts.
@@ -73,10 +74,10 @@ pub struct ShardSnapshot {
     pub wrong_shard: u64,
     /// Bytes of requests held now.
     pub request_bytes: u64,
-    /// Messages all shards have sent to the control executor.
-    pub control_requests: u64,
-    /// Messages that crossed cores to serve produce or fetch.
-    pub data_messages: u64,
+    /// Messages that the shard's thread has put into mailboxes and taken out of them: all that crossed cores for it.
+    pub mailbox_messages: u64,
+    /// How many of these were questions from outside, such as for this snapshot.
+    pub questions: u64,
     /// Latencies in nanoseconds, in the order of [`Stage::ALL`].
     pub latencies: [Histogram<u32>; 4],
     /// What the shard's storage counts.
@@ -92,6 +93,7 @@ impl Metrics {
             connections_accepted: Cell::new(0),
             connections_refused: Cell::new(0),
             wrong_shard: Cell::new(0),
+            questions: Cell::new(0),
         }
     }
 
@@ -112,6 +114,15 @@ impl Metrics {
     /// Notes that a client asked this shard for a partition of another.
     pub(crate) fn wrong_shard(&self) {
         self.wrong_shard.set(self.wrong_shard.get() + 1);
+    }
+
+    /// Notes that the shard was asked something from outside.
+    pub(crate) fn question(&self) {
+        self.questions.set(self.questions.get() + 1);
+    }
+
+    pub(crate) fn questions(&self) -> u64 {
+        self.questions.get()
     }
 
     pub(crate) fn latencies(&self) -> [Histogram<u32>; 4] {

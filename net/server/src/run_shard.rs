@@ -163,6 +163,7 @@ async fn follow_progress<I: Io>(shard: Rc<Shard<I>>) {
 /// Answers questions until it is told to stop, or nobody is there to ask.
 async fn answer_commands<I: Io>(shard: &Rc<Shard<I>>, commands: &Receiver<ShardCommand>) {
     while let Ok(command) = commands.receive().await {
+        shard.metrics().question();
         match command {
             ShardCommand::Snapshot(slot) => slot.answer(shard.snapshot()),
             ShardCommand::Stop => return,

@@ -408,8 +408,8 @@ impl<I: Io> Shard<I> {
             connections_refused,
             wrong_shard,
             request_bytes: self.request_memory.used(),
-            control_requests: self.control.sent(),
-            data_messages: 0,
+            mailbox_messages: engine_io::messages_passed(),
+            questions: self.metrics.questions(),
             latencies: self.metrics.latencies(),
             store: self.store.metrics(),
         }

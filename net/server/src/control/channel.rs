@@ -170,11 +170,6 @@ impl ControlHandle {
         self.ask(ControlRequest::AllocateProducerIds).await
     }
 
-    /// How many requests all shards have sent.
-    pub(crate) fn sent(&self) -> u64 {
-        self.requests.sent()
-    }
-
     async fn ask<T>(
         &self,
         request: impl FnOnce(ReplySlot<Result<T, ControlError>>) -> ControlRequest,

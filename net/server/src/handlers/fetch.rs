@@ -132,7 +132,7 @@ fn resolve<'a, I: Io>(shard: &Shard<I>, version: i16, topics: &'a [FetchTopic<'_
         let id = if version >= TOPIC_ID_FROM {
             Ok(TopicId(topic.topic_id.0))
         } else {
-            shard.topic_id(topic.topic).ok_or_else(|| error_code::of_unknown_topic_name(topic.topic))
+            shard.topic_id(topic.topic).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)
         };
         for partition in &topic.partitions {
             let hosted = id.map_err(NotServed::from).and_then(|id| check(shard, id, partition));

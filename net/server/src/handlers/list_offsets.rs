@@ -44,7 +44,7 @@ pub(crate) async fn handle<I: Io>(
         for partition in &topic.partitions {
             let found = match id {
                 Some(id) => find(shard, request.version, id, partition).await,
-                None => Err(error_code::of_unknown_topic_name(topic.name)),
+                None => Err(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
             };
             partitions.push(answer(request.version, partition.partition_index, found));
         }

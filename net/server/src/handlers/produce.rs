@@ -153,7 +153,7 @@ async fn append_topic<I: Io>(
     for partition in topic.partitions() {
         let result = match (refusal, id) {
             (Some(error), _) => Err(error.into()),
-            (None, None) => Err(error_code::of_unknown_topic_name(name).into()),
+            (None, None) => Err(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.into()),
             (None, Some(topic)) => append(shard, request.version, topic, &partition, acks).await,
         };
         partitions.push(PartitionOutcome { index: partition.index, result });

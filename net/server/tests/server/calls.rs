@@ -55,6 +55,11 @@ impl Topic {
     }
 }
 
+/// Names that break a rule for topics' names.
+pub(crate) fn impossible_topic_names() -> [String; 5] {
+    ["a b".to_owned(), String::new(), "x".repeat(250), "..".to_owned(), "ö".to_owned()]
+}
+
 /// A batch to be produced.
 #[derive(Clone, Copy)]
 pub(crate) struct Produce<'a> {

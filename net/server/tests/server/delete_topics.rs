@@ -5,7 +5,7 @@ use std::path::Path;
 
 use engine_io::Io;
 use engine_record::TopicId;
-use net_wire::messages::delete_topics::DeleteTopicState;
+use net_wire::messages::delete_topics::{DeletableTopicResult, DeleteTopicState};
 use net_wire::messages::{DeleteTopicsRequest, FetchRequest};
 use net_wire::{ApiKey, ErrorCode, Uuid};
 use sim::CrashMode;
@@ -87,6 +87,56 @@ fn a_topic_named_by_both_or_by_neither_is_no_request() {
             assert_eq!(error, ErrorCode::INVALID_REQUEST);
         }
         assert!(node.try_describe("t").await.is_ok());
+    });
+}
+
+/// Name, id and error of everything told, in no certain order.
+async fn told(client: &mut Client, request: &DeleteTopicsRequest<'_>, version: i16) -> Vec<Told> {
+    let answer = client.ask(version, request).await;
+    let tell =
+        |told: &DeletableTopicResult<'_>| (told.name.map(str::to_owned), told.topic_id, told.error_code);
+    let mut told: Vec<_> = answer.body().responses.iter().map(tell).collect();
+    told.sort();
+    told
+}
+
+type Told = (Option<String>, Uuid, ErrorCode);
+
+#[test]
+fn a_topic_named_twice_is_refused_once_and_stays() {
+    on_node(12, config(1), async |node| {
+        let (twice, once) = (node.topic("twice", 1).await, node.topic("once", 1).await);
+        let mut client = node.connect(0).await;
+        for version in 1..NEWEST {
+            let topic_names = vec!["twice", "missing", "twice", "missing", "twice"];
+            let request = DeleteTopicsRequest { topic_names, ..DeleteTopicsRequest::default() };
+            let expected = ["missing", "twice"]
+                .map(|name| (Some(name.to_owned()), Uuid::ZERO, ErrorCode::INVALID_REQUEST));
+            assert_eq!(told(&mut client, &request, version).await, expected, "v{version}");
+        }
+        let by_id = DeleteTopicState { name: None, topic_id: twice.id };
+        let by_name = |name| DeleteTopicState { name: Some(name), topic_id: Uuid::ZERO };
+        let name = Some("twice".to_owned());
+        for (topics, expected) in [
+            (vec![by_id.clone(), by_id.clone()], vec![(None, twice.id, ErrorCode::INVALID_REQUEST)]),
+            (
+                vec![by_name("twice"), by_id.clone()],
+                vec![(name.clone(), twice.id, ErrorCode::INVALID_REQUEST)],
+            ),
+            (vec![by_id, by_name("twice")], vec![(name, twice.id, ErrorCode::INVALID_REQUEST)]),
+        ] {
+            let request = DeleteTopicsRequest { topics, ..DeleteTopicsRequest::default() };
+            assert_eq!(told(&mut client, &request, NEWEST).await, expected);
+        }
+        assert_eq!(node.describe("twice").await, twice);
+        let topics = vec![by_name("twice"), by_name("once"), by_name("twice")];
+        let request = DeleteTopicsRequest { topics, ..DeleteTopicsRequest::default() };
+        let expected = [
+            (Some("once".to_owned()), once.id, ErrorCode::NONE),
+            (Some("twice".to_owned()), Uuid::ZERO, ErrorCode::INVALID_REQUEST),
+        ];
+        assert_eq!(told(&mut client, &request, NEWEST).await, expected, "the others go");
+        assert_eq!(node.describe("twice").await, twice);
     });
 }
 

@@ -6,7 +6,7 @@ use net_wire::{ApiKey, ErrorCode, Uuid};
 use sim::CrashMode;
 
 use crate::batches::{batch, read};
-use crate::calls::{Fetch, Topic, produce};
+use crate::calls::{Fetch, Topic, impossible_topic_names, produce};
 use crate::node::{FIRST_BROKER, config, on_node};
 use crate::versions;
 
@@ -38,6 +38,20 @@ fn what_is_not_there_is_refused_by_name_with_3_and_by_id_with_100() {
         let no_id = Topic { id: Uuid::ZERO, ..Topic::missing() };
         let refused = Fetch::at(&no_id, 0, 0).call(&mut client).await.only();
         assert_eq!(refused.error, ErrorCode::UNKNOWN_TOPIC_ID);
+    });
+}
+
+#[test]
+fn a_name_that_no_topic_can_have_is_one_that_no_topic_has() {
+    on_node(12, config(1), async |node| {
+        let mut client = node.connect(0).await;
+        for name in impossible_topic_names() {
+            let topic = Topic { name, ..Topic::missing() };
+            for version in ApiKey::Fetch.versions().min..13 {
+                let refused = Fetch::at(&topic, 0, 0).version(version).call(&mut client).await.only();
+                assert_eq!(refused.error, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, "v{version}");
+            }
+        }
     });
 }
 

@@ -10,7 +10,7 @@ use net_wire::{ApiKey, ErrorCode};
 use sim::CrashMode;
 
 use crate::batches::{batch, compressed, timed};
-use crate::calls::{Topic, produce};
+use crate::calls::{Topic, impossible_topic_names, produce};
 use crate::client::Client;
 use crate::node::{FIRST_BROKER, config, on_node};
 use crate::versions;
@@ -67,6 +67,20 @@ fn found(version: i16, timestamp: i64, offset: i64) -> ListOffsetsPartitionRespo
 
 fn nothing_found() -> ListOffsetsPartitionResponse {
     ListOffsetsPartitionResponse { partition_index: 0, ..ListOffsetsPartitionResponse::default() }
+}
+
+#[test]
+fn a_name_that_no_topic_can_have_is_one_that_no_topic_has() {
+    on_node(12, config(1), async |node| {
+        let mut client = node.connect(0).await;
+        for name in impossible_topic_names() {
+            let topic = Topic { name, ..Topic::missing() };
+            for version in versions(ApiKey::ListOffsets) {
+                let refused = Ask::new(version, &topic).call(&mut client, LATEST).await;
+                assert_eq!(refused.error_code, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, "v{version}");
+            }
+        }
+    });
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::batches::{
     ATTRIBUTES_AT, BASE_OFFSET_AT, LAST_OFFSET_DELTA_AT, MAGIC_AT, NOW_MS, batch, compressed, fill, large,
     sequenced, timed, with_bytes,
 };
-use crate::calls::{Produce, Produced, Topic, produce, read_all};
+use crate::calls::{Produce, Produced, Topic, impossible_topic_names, produce, read_all};
 use crate::client::Client;
 use crate::node::{FIRST_BROKER, config, on_node};
 use crate::versions;
@@ -44,6 +44,20 @@ fn acks_that_mean_nothing_are_refused_for_each_partition() {
             }
         }
         assert_eq!(read_all(&mut client, &topic, 0).await, []);
+    });
+}
+
+#[test]
+fn a_name_that_no_topic_can_have_is_one_that_no_topic_has() {
+    on_node(12, config(1), async |node| {
+        let mut client = node.connect(0).await;
+        for name in impossible_topic_names() {
+            let topic = Topic { name, ..Topic::missing() };
+            for version in ApiKey::Produce.versions().min..13 {
+                let produced = try_produce(&mut client, &topic, version, &batch(&["a"])).await;
+                assert_eq!(produced.error, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, "v{version}");
+            }
+        }
     });
 }
 
