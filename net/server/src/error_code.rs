@@ -28,7 +28,8 @@ pub(crate) fn of_control(error: &ControlError) -> ErrorCode {
         ControlError::TooLarge => ErrorCode::INVALID_REQUEST,
         ControlError::UnknownTopic => ErrorCode::UNKNOWN_TOPIC_ID,
         ControlError::NotController | ControlError::StaleIncarnation => ErrorCode::NOT_CONTROLLER,
-        ControlError::ProducerIdsExhausted => ErrorCode::UNKNOWN_SERVER_ERROR,
+        ControlError::SettingNamedTwice => ErrorCode::INVALID_CONFIG,
+        ControlError::ProducerIdsExhausted | ControlError::TopicIdTaken => ErrorCode::UNKNOWN_SERVER_ERROR,
         ControlError::Busy => ErrorCode::THROTTLING_QUOTA_EXCEEDED,
         ControlError::Stopped => ErrorCode::NOT_CONTROLLER,
     }
@@ -60,7 +61,7 @@ pub(crate) fn of_client_batch(error: &ClientBatchError) -> ErrorCode {
 pub(crate) fn of_append(error: &AppendError) -> ErrorCode {
     match error {
         AppendError::Refused(refused) => of_refused_append(refused),
-        AppendError::ChangedWhileCopied => ErrorCode::CORRUPT_MESSAGE,
+        AppendError::Corrupt(_) => ErrorCode::CORRUPT_MESSAGE,
         AppendError::Closed => ErrorCode::NOT_LEADER_OR_FOLLOWER,
         AppendError::StorageFull | AppendError::Unavailable(_) | AppendError::Failed(_) => {
             ErrorCode::KAFKA_STORAGE_ERROR

@@ -11,7 +11,8 @@ use replication::metadata::reply::{ProducerIdBlock, Reply};
 use super::channel::{ControlError, CreatedTopic};
 use super::create::created;
 
-/// Whom to answer when a proposal is applied.
+/// Whom to answer when a proposal is applied. Which replies belong to which asker stands in [`Answers::applied`]; one
+/// that gets another's learns from its dropped slot that there is no answer.
 pub(crate) enum Asker {
     CreateTopic(CreateTopic, ReplySlot<Result<CreatedTopic, ControlError>>),
     DeleteTopic(ReplySlot<Result<(), ControlError>>),
@@ -49,16 +50,54 @@ impl Answers {
 
     /// The proposal was applied at `index`, with `reply`.
     pub(crate) fn applied(&mut self, token: Token, index: u64, reply: Reply) {
-        match self.proposed.remove(&token) {
-            Some(Asker::CreateTopic(command, slot)) => {
-                let answer = topic_created(&command, reply);
-                self.applied.push_back((index, Ready::Created(slot, answer)));
+        let Some(asker) = self.proposed.remove(&token) else { return };
+        match reply {
+            Reply::TopicCreated { id } => {
+                self.topic_applied(asker, index, |command| Ok(created(command, id)))
             }
-            Some(Asker::DeleteTopic(slot)) => {
-                self.applied.push_back((index, Ready::Deleted(slot, topic_deleted(reply))));
+            Reply::TopicAlreadyExists { .. } => self.topic_applied(asker, index, |command| {
+                Err(ControlError::TopicAlreadyExists(command.name.clone()))
+            }),
+            Reply::InvalidTopicName(error) => {
+                self.topic_applied(asker, index, |_| Err(ControlError::InvalidTopicName(error)));
             }
-            Some(Asker::ProducerIds(slot)) => slot.answer(producer_ids(reply)),
-            None => {}
+            Reply::InvalidAssignment(error) => {
+                self.topic_applied(asker, index, |_| Err(ControlError::InvalidAssignment(error)));
+            }
+            Reply::InvalidTopicId => self.topic_applied(asker, index, |_| Err(ControlError::TopicIdTaken)),
+            Reply::DuplicateConfig => {
+                self.topic_applied(asker, index, |_| Err(ControlError::SettingNamedTwice));
+            }
+            Reply::TopicDeleted { .. } => self.deletion_applied(asker, index, Ok(())),
+            Reply::UnknownTopic => self.deletion_applied(asker, index, Err(ControlError::UnknownTopic)),
+            Reply::ProducerIds(block) => give_producer_ids(asker, Ok(block)),
+            Reply::InvalidProducerIdCount => {
+                give_producer_ids(asker, Err(ControlError::ProducerIdsExhausted))
+            }
+            Reply::StaleIncarnation | Reply::UnknownNode(_) => {
+                give_producer_ids(asker, Err(ControlError::StaleIncarnation));
+            }
+            // What the node proposes for itself.
+            Reply::NodeRegistered { .. }
+            | Reply::InvalidRegistration(_)
+            | Reply::LeaderEpochsBumped { .. } => {}
+        }
+    }
+
+    fn topic_applied(
+        &mut self,
+        asker: Asker,
+        index: u64,
+        outcome: impl FnOnce(&CreateTopic) -> Result<CreatedTopic, ControlError>,
+    ) {
+        if let Asker::CreateTopic(command, slot) = asker {
+            self.applied.push_back((index, Ready::Created(slot, outcome(&command))));
+        }
+    }
+
+    fn deletion_applied(&mut self, asker: Asker, index: u64, outcome: Result<(), ControlError>) {
+        if let Asker::DeleteTopic(slot) = asker {
+            self.applied.push_back((index, Ready::Deleted(slot, outcome)));
         }
     }
 
@@ -90,62 +129,9 @@ pub(crate) fn refuse(asker: Asker, error: ControlError) {
     }
 }
 
-fn topic_created(command: &CreateTopic, reply: Reply) -> Result<CreatedTopic, ControlError> {
-    match reply {
-        Reply::TopicCreated { id } => Ok(created(command, id)),
-        Reply::TopicAlreadyExists { .. } => Err(ControlError::TopicAlreadyExists(command.name.clone())),
-        Reply::InvalidTopicName(error) => Err(ControlError::InvalidTopicName(error)),
-        Reply::InvalidAssignment(error) => Err(ControlError::InvalidAssignment(error)),
-        Reply::NodeRegistered { .. }
-        | Reply::InvalidRegistration(_)
-        | Reply::StaleIncarnation
-        | Reply::UnknownNode(_)
-        | Reply::InvalidTopicId
-        | Reply::DuplicateConfig
-        | Reply::TopicDeleted { .. }
-        | Reply::UnknownTopic
-        | Reply::LeaderEpochsBumped { .. }
-        | Reply::ProducerIds(_)
-        | Reply::InvalidProducerIdCount => unreachable!("a checked topic was answered with {reply:?}"),
-    }
-}
-
-fn topic_deleted(reply: Reply) -> Result<(), ControlError> {
-    match reply {
-        Reply::TopicDeleted { .. } => Ok(()),
-        Reply::UnknownTopic => Err(ControlError::UnknownTopic),
-        Reply::NodeRegistered { .. }
-        | Reply::InvalidRegistration(_)
-        | Reply::StaleIncarnation
-        | Reply::UnknownNode(_)
-        | Reply::TopicCreated { .. }
-        | Reply::TopicAlreadyExists { .. }
-        | Reply::InvalidTopicId
-        | Reply::InvalidTopicName(_)
-        | Reply::InvalidAssignment(_)
-        | Reply::DuplicateConfig
-        | Reply::LeaderEpochsBumped { .. }
-        | Reply::ProducerIds(_)
-        | Reply::InvalidProducerIdCount => unreachable!("a deletion was answered with {reply:?}"),
-    }
-}
-
-fn producer_ids(reply: Reply) -> Result<ProducerIdBlock, ControlError> {
-    match reply {
-        Reply::ProducerIds(block) => Ok(block),
-        Reply::InvalidProducerIdCount => Err(ControlError::ProducerIdsExhausted),
-        Reply::StaleIncarnation | Reply::UnknownNode(_) => Err(ControlError::StaleIncarnation),
-        Reply::NodeRegistered { .. }
-        | Reply::InvalidRegistration(_)
-        | Reply::TopicCreated { .. }
-        | Reply::TopicAlreadyExists { .. }
-        | Reply::InvalidTopicId
-        | Reply::InvalidTopicName(_)
-        | Reply::InvalidAssignment(_)
-        | Reply::DuplicateConfig
-        | Reply::TopicDeleted { .. }
-        | Reply::UnknownTopic
-        | Reply::LeaderEpochsBumped { .. } => unreachable!("producer ids were answered with {reply:?}"),
+fn give_producer_ids(asker: Asker, outcome: Result<ProducerIdBlock, ControlError>) {
+    if let Asker::ProducerIds(slot) = asker {
+        slot.answer(outcome);
     }
 }
 
@@ -158,5 +144,73 @@ pub(crate) fn fresh_topic_id(random: impl Fn() -> u64) -> TopicId {
         if !id.is_zero() && !id.to_string().starts_with('-') {
             return id;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use engine_io::{Reply as Waiting, reply};
+    use engine_record::ProducerId;
+    use futures_lite::future::{block_on, poll_once};
+
+    use super::*;
+
+    fn ask<T>(answers: &mut Answers, asker: impl FnOnce(ReplySlot<T>) -> Asker) -> (Token, Waiting<T>) {
+        let (slot, waiting) = reply();
+        let token = answers.token();
+        answers.expect(token, asker(slot));
+        (token, waiting)
+    }
+
+    fn topic() -> CreateTopic {
+        CreateTopic {
+            name: "t".to_owned(),
+            id: TopicId([1; 16]),
+            partitions: Vec::new(),
+            configs: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn each_asker_is_told_what_became_of_its_own_proposal() {
+        let mut answers = Answers::default();
+        let create = |slot| Asker::CreateTopic(topic(), slot);
+        let (created, created_waits) = ask(&mut answers, create);
+        let (taken, taken_waits) = ask(&mut answers, create);
+        let (deleted, deleted_waits) = ask(&mut answers, Asker::DeleteTopic);
+        let (ids, ids_wait) = ask(&mut answers, Asker::ProducerIds);
+        answers.applied(created, 1, Reply::TopicCreated { id: TopicId([1; 16]) });
+        answers.applied(taken, 2, Reply::InvalidTopicId);
+        answers.applied(deleted, 3, Reply::UnknownTopic);
+        let block = ProducerIdBlock { first: ProducerId(7), count: 1 };
+        answers.applied(ids, 4, Reply::ProducerIds(block));
+        assert_eq!(block_on(ids_wait.wait()), Ok(Ok(block)), "no shard applies anything for it");
+        answers.shards_applied(3);
+        assert_eq!(
+            block_on(created_waits.wait()).map(|told| told.map(|topic| topic.id)),
+            Ok(Ok(TopicId([1; 16])))
+        );
+        assert_eq!(block_on(taken_waits.wait()), Ok(Err(ControlError::TopicIdTaken)));
+        assert_eq!(block_on(deleted_waits.wait()), Ok(Err(ControlError::UnknownTopic)));
+    }
+
+    #[test]
+    fn an_answer_waits_for_the_shards() {
+        let mut answers = Answers::default();
+        let (token, waiting) = ask(&mut answers, Asker::DeleteTopic);
+        answers.applied(token, 5, Reply::TopicDeleted { name: "t".to_owned() });
+        answers.shards_applied(4);
+        let mut waiting = Box::pin(waiting.wait());
+        assert!(block_on(poll_once(&mut waiting)).is_none());
+        answers.shards_applied(5);
+        assert_eq!(block_on(waiting), Ok(Ok(())));
+    }
+
+    #[test]
+    fn an_asker_is_not_left_waiting_by_a_reply_to_something_else() {
+        let mut answers = Answers::default();
+        let (token, waiting) = ask(&mut answers, Asker::DeleteTopic);
+        answers.applied(token, 1, Reply::NodeRegistered { epoch: 1 });
+        assert!(block_on(waiting.wait()).is_err());
     }
 }

@@ -72,6 +72,12 @@ pub(crate) enum ControlError {
     /// The partitions can't be placed so.
     #[error("{0}")]
     InvalidAssignment(AssignmentError),
+    /// The id drawn for the topic is taken.
+    #[error("the id drawn for the topic is another topic's; try again")]
+    TopicIdTaken,
+    /// A setting stands twice.
+    #[error("the topic names a setting twice")]
+    SettingNamedTwice,
     /// A broker id that is none.
     #[error("{0} is not a broker's id")]
     UnknownBroker(i32),
