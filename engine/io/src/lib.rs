@@ -37,7 +37,7 @@ use engine_record::{Instant, Timestamp};
 
 pub use deadline::{deadline, first};
 pub use file::{BLOCK_BYTES, Buffer, DirectFile, OpenMode, SendFile};
-pub use mailbox::{Closed, Receiver, Reply, ReplySlot, SendError, Sender, mailbox, reply};
+pub use mailbox::{Closed, Receiver, Reply, ReplySlot, SendError, Sender, mailbox, messages_passed, reply};
 pub use signal::{Signal, Wait};
 pub use stream::{Closer, ListenMode, Listener, SendPiece, Stream, StreamReader, StreamWriter};
 

@@ -1,11 +1,28 @@
 //! Bounded queues between shards: the only things that cross cores.
 //!
-//! A mailbox is made before the shards start and its ends are handed to them. It counts what passes, so that "nothing
-//! crosses cores on the data path" is a number that can be read, not a hope.
+//! A mailbox is made before the shards start and its ends are handed to them. Each end counts what passes it, by the
+//! thread it is used on, so that "nothing crosses cores on the data path" is a number that can be read, not a hope:
+//! [`messages_passed`].
 
+use core::cell::Cell;
 use core::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+
+thread_local! {
+    static PASSED: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How many messages this thread has put into mailboxes and taken out of them, in all its life. Answers don't count:
+/// each belongs to a message that does.
+///
+/// A shard is a thread, so this is what crosses to and from its core.
+#[must_use]
+pub fn messages_passed() -> u64 {
+    PASSED.get()
+}
+
+fn count_message() {
+    PASSED.set(PASSED.get() + 1);
+}
 
 /// The other end is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,19 +52,18 @@ pub enum SendError<T> {
 #[must_use]
 pub fn mailbox<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     let (sender, receiver) = async_channel::bounded(capacity);
-    (Sender { queue: sender, sent: Arc::new(AtomicU64::new(0)) }, Receiver { queue: receiver })
+    (Sender { queue: sender }, Receiver { queue: receiver })
 }
 
-/// The sending end. Clones feed the same mailbox and share its count.
+/// The sending end. Clones feed the same mailbox.
 #[derive(Debug)]
 pub struct Sender<T> {
     queue: async_channel::Sender<T>,
-    sent: Arc<AtomicU64>,
 }
 
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Self {
-        Self { queue: self.queue.clone(), sent: Arc::clone(&self.sent) }
+        Self { queue: self.queue.clone() }
     }
 }
 
@@ -58,7 +74,7 @@ impl<T> Sender<T> {
     /// [`Closed`] where the receiver is gone.
     pub async fn send(&self, message: T) -> Result<(), Closed> {
         self.queue.send(message).await.map_err(|_| Closed)?;
-        self.sent.fetch_add(1, Ordering::Relaxed);
+        count_message();
         Ok(())
     }
 
@@ -71,14 +87,8 @@ impl<T> Sender<T> {
             async_channel::TrySendError::Full(message) => SendError::Full(message),
             async_channel::TrySendError::Closed(message) => SendError::Closed(message),
         })?;
-        self.sent.fetch_add(1, Ordering::Relaxed);
+        count_message();
         Ok(())
-    }
-
-    /// How many messages this mailbox has taken in all.
-    #[must_use]
-    pub fn sent(&self) -> u64 {
-        self.sent.load(Ordering::Relaxed)
     }
 }
 
@@ -94,13 +104,13 @@ impl<T> Receiver<T> {
     /// # Errors
     /// [`Closed`] where all senders are gone and nothing is left.
     pub async fn receive(&self) -> Result<T, Closed> {
-        self.queue.recv().await.map_err(|_| Closed)
+        self.queue.recv().await.map_err(|_| Closed).inspect(|_| count_message())
     }
 
     /// The next message if one is there.
     #[must_use]
     pub fn try_receive(&self) -> Option<T> {
-        self.queue.try_recv().ok()
+        self.queue.try_recv().ok().inspect(|_| count_message())
     }
 }
 
@@ -149,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_keep_their_order_and_are_counted() {
+    fn messages_keep_their_order() {
         let (sender, receiver) = mailbox(2);
         sender.try_send(1).unwrap();
         let other = sender.clone();
@@ -157,7 +167,24 @@ mod tests {
         assert_eq!(sender.try_send(3), Err(SendError::Full(3)));
         assert_eq!(block_on(receiver.receive()), Ok(1));
         assert_eq!(receiver.try_receive(), Some(2));
-        assert_eq!(sender.sent(), 2);
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a shard is a thread, and there is none here")]
+    fn every_message_counts_on_each_thread_it_passes() {
+        let (sender, receiver) = mailbox(2);
+        let before = messages_passed();
+        block_on(sender.send(1)).unwrap();
+        sender.try_send(2).unwrap();
+        assert_eq!(sender.try_send(3), Err(SendError::Full(3)));
+        assert_eq!(messages_passed() - before, 2);
+        let receiving = std::thread::spawn(move || {
+            assert_eq!((block_on(receiver.receive()), receiver.try_receive()), (Ok(1), Some(2)));
+            assert_eq!(receiver.try_receive(), None);
+            messages_passed()
+        });
+        assert_eq!(receiving.join().unwrap(), 2);
+        assert_eq!(messages_passed() - before, 2);
     }
 
     #[test]

@@ -43,8 +43,8 @@ fn shard(snapshot: &ShardSnapshot) -> Value {
         "connections_refused": snapshot.connections_refused,
         "wrong_shard": snapshot.wrong_shard,
         "request_bytes": snapshot.request_bytes,
-        "control_requests": snapshot.control_requests,
-        "data_messages": snapshot.data_messages,
+        "mailbox_messages": snapshot.mailbox_messages,
+        "questions": snapshot.questions,
         "latencies": latencies,
         "store": store,
     })
