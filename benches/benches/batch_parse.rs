@@ -4,20 +4,9 @@
 
 use std::hint::black_box;
 
-use benches::BATCH_SIZES_BYTES;
+use benches::{BATCH_SIZES_BYTES, RULES};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use engine_record::{
-    BatchHeader, ClientBatchRules, RecordBatch, Timestamp, TimestampType, validate_client_batch,
-};
-
-const RULES: ClientBatchRules = ClientBatchRules {
-    batch_bytes_max: u32::MAX,
-    zstd_allowed: true,
-    timestamp_type: TimestampType::Create,
-    earliest_timestamp: Timestamp(0),
-    latest_timestamp: Timestamp(i64::MAX),
-    keys_required: false,
-};
+use engine_record::{BatchHeader, RecordBatch, validate_client_batch};
 
 fn batch_parse(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("batch_parse");

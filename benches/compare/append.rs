@@ -18,7 +18,7 @@ use std::rc::Rc;
 
 use engine_io::{Io, Task};
 use engine_io_glommio::ShardSpec;
-use engine_record::{LeaderEpoch, PartitionIndex, RecordBatch, ShardId, TopicId, TopicPartition};
+use engine_record::{LeaderEpoch, PartitionIndex, ShardId, TopicId, TopicPartition, validate_client_batch};
 use engine_store::{AppendOrigin, FlushScope, LogConfig, PartitionLog, Store, StoreConfig};
 
 use crate::Arguments;
@@ -234,8 +234,8 @@ async fn produce<I: Io>(logs: Vec<PartitionLog<I>>, batch: Rc<Vec<u8>>, progress
 }
 
 async fn append<I: Io>(log: &PartitionLog<I>, batch: &[u8]) -> Result<(), CompareError> {
-    // As the broker does with every batch: its checksum is verified here, and once more in the copy.
-    let (batch, _) = RecordBatch::parse(batch).map_err(|_| CompareError::Mismatch)?;
+    // As the broker does with every batch.
+    let batch = validate_client_batch(batch, &benches::RULES).map_err(|_| CompareError::Mismatch)?;
     let appended = log.append(batch, AppendOrigin::Client, EPOCH).await?;
     let end = appended.last_offset.checked_add(1).ok_or(CompareError::Mismatch)?;
     Ok(log.flushed(end).await?)

@@ -10,7 +10,9 @@
 
 #![forbid(unsafe_code)]
 
-use engine_record::{BATCH_HEADER_BYTES, BatchBuilder, NewRecord, Timestamp};
+use engine_record::{
+    BATCH_HEADER_BYTES, BatchBuilder, ClientBatchRules, NewRecord, Timestamp, TimestampType,
+};
 
 /// The value of all records but a batch's last, in bytes.
 const VALUE_BYTES: usize = 1 << 10;
@@ -20,6 +22,16 @@ pub const BATCH_SIZES_BYTES: [usize; 4] = [1 << 10, 16 << 10, 128 << 10, 1 << 20
 
 /// The time of every record.
 pub const TIMESTAMP: Timestamp = Timestamp(1_700_000_000_000);
+
+/// Rules that [`batch`] keeps.
+pub const RULES: ClientBatchRules = ClientBatchRules {
+    batch_bytes_max: u32::MAX,
+    zstd_allowed: true,
+    timestamp_type: TimestampType::Create,
+    earliest_timestamp: Timestamp(0),
+    latest_timestamp: Timestamp(i64::MAX),
+    keys_required: false,
+};
 
 /// A batch as a client sends it, exactly `bytes` long, of uncompressed records of about 1 KiB.
 ///

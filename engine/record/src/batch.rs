@@ -255,31 +255,24 @@ fn counts(last_offset_delta: i32, record_count: i32) -> Result<(u32, u32), Corru
     if count > last.saturating_add(1) { Err(wrong) } else { Ok((last, count)) }
 }
 
-/// One whole batch whose checksum is right, borrowed from whoever holds the bytes.
+/// One whole batch whose checksum nobody has looked at, borrowed from whoever holds the bytes.
+///
+/// Whoever reads all of it anyway, such as to copy it, compares the checksum then; others [`verify`](Self::verify) it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RecordBatch<'a> {
+pub struct UnverifiedBatch<'a> {
     header: BatchHeader,
     bytes: &'a [u8],
     records: &'a [u8],
     corrected_max_timestamp: Option<Timestamp>,
 }
 
-impl<'a> RecordBatch<'a> {
-    /// Takes the batch at the front of `bytes` and checks its checksum; also returns the bytes behind it.
+impl<'a> UnverifiedBatch<'a> {
+    /// Takes the batch at the front of `bytes`, of at most `batch_bytes_max` bytes with its header; also returns the
+    /// bytes behind it.
     ///
     /// # Errors
-    /// Any of [`CorruptBatch`] but `TooLarge`.
-    pub fn parse(bytes: &'a [u8]) -> Result<(Self, &'a [u8]), CorruptBatch> {
-        let (batch, rest) = Self::parse_unchecked(bytes, u32::MAX)?;
-        batch.verify_checksum()?;
-        Ok((batch, rest))
-    }
-
-    /// As [`RecordBatch::parse`], with a limit on the batch's size and without the checksum.
-    pub(crate) fn parse_unchecked(
-        bytes: &'a [u8],
-        batch_bytes_max: u32,
-    ) -> Result<(Self, &'a [u8]), CorruptBatch> {
+    /// Any of [`CorruptBatch`] but `Checksum`.
+    pub fn parse(bytes: &'a [u8], batch_bytes_max: u32) -> Result<(Self, &'a [u8]), CorruptBatch> {
         let header = BatchHeader::parse(bytes, batch_bytes_max)?;
         let truncated = CorruptBatch::Truncated { batch_bytes: header.batch_bytes, have: bytes.len() };
         let (batch, rest) = bytes.split_at_checked(header.batch_bytes as usize).ok_or(truncated)?;
@@ -287,10 +280,18 @@ impl<'a> RecordBatch<'a> {
         Ok((Self { header, bytes: batch, records, corrected_max_timestamp: None }, rest))
     }
 
-    pub(crate) fn verify_checksum(&self) -> Result<(), CorruptBatch> {
-        let computed = crc32c::crc32c(self.bytes.get(CHECKSUM_FROM..).unwrap_or_default());
+    /// Compares the checksum.
+    ///
+    /// # Errors
+    /// [`CorruptBatch::Checksum`].
+    pub fn verify(&self) -> Result<RecordBatch<'a>, CorruptBatch> {
         let stored = self.header.crc;
-        if computed == stored { Ok(()) } else { Err(CorruptBatch::Checksum { stored, computed }) }
+        let computed = crc32c::crc32c(self.bytes.get(CHECKSUM_FROM..).unwrap_or_default());
+        if computed == stored {
+            Ok(RecordBatch(*self))
+        } else {
+            Err(CorruptBatch::Checksum { stored, computed })
+        }
     }
 
     pub(crate) fn with_corrected_max_timestamp(self, corrected: Timestamp) -> Self {
@@ -316,24 +317,63 @@ impl<'a> RecordBatch<'a> {
         self.records
     }
 
-    /// The records of an uncompressed batch.
-    ///
-    /// # Errors
-    /// [`CorruptRecord::Compressed`]; then decompress the section and use [`Records::new`].
-    pub fn records(&self) -> Result<Records<'a>, CorruptRecord> {
-        match self.header.compression() {
-            Compression::None => Ok(Records::new(&self.header, self.records)),
-            Compression::Gzip | Compression::Snappy | Compression::Lz4 | Compression::Zstd => {
-                Err(CorruptRecord::Compressed)
-            }
-        }
-    }
-
     /// The latest time of any record where [`validate_client_batch`](crate::validate_client_batch) found another one
     /// than the header states: write it with [`set_max_timestamp`](crate::set_max_timestamp) before the append.
     #[must_use]
     pub const fn corrected_max_timestamp(&self) -> Option<Timestamp> {
         self.corrected_max_timestamp
+    }
+}
+
+/// One whole batch whose checksum is right, borrowed from whoever holds the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordBatch<'a>(UnverifiedBatch<'a>);
+
+impl<'a> RecordBatch<'a> {
+    /// Takes the batch at the front of `bytes` and checks its checksum; also returns the bytes behind it.
+    ///
+    /// # Errors
+    /// Any of [`CorruptBatch`] but `TooLarge`.
+    pub fn parse(bytes: &'a [u8]) -> Result<(Self, &'a [u8]), CorruptBatch> {
+        let (batch, rest) = UnverifiedBatch::parse(bytes, u32::MAX)?;
+        Ok((batch.verify()?, rest))
+    }
+
+    /// The header.
+    #[must_use]
+    pub const fn header(&self) -> &BatchHeader {
+        self.0.header()
+    }
+
+    /// The whole batch, header included.
+    #[must_use]
+    pub const fn bytes(&self) -> &'a [u8] {
+        self.0.bytes()
+    }
+
+    /// What follows the header: records, or what they were compressed to.
+    #[must_use]
+    pub const fn records_section(&self) -> &'a [u8] {
+        self.0.records_section()
+    }
+
+    /// The records of an uncompressed batch.
+    ///
+    /// # Errors
+    /// [`CorruptRecord::Compressed`]; then decompress the section and use [`Records::new`].
+    pub fn records(&self) -> Result<Records<'a>, CorruptRecord> {
+        match self.header().compression() {
+            Compression::None => Ok(Records::new(self.header(), self.records_section())),
+            Compression::Gzip | Compression::Snappy | Compression::Lz4 | Compression::Zstd => {
+                Err(CorruptRecord::Compressed)
+            }
+        }
+    }
+}
+
+impl<'a> From<RecordBatch<'a>> for UnverifiedBatch<'a> {
+    fn from(batch: RecordBatch<'a>) -> Self {
+        batch.0
     }
 }
 

@@ -8,7 +8,7 @@ use zerocopy::FromBytes;
 
 use crate::Timestamp;
 use crate::batch::{
-    BATCH_LENGTH_EXCLUDES_BYTES, BatchHeader, CHECKSUM_FROM, RawHeader, RecordBatch, TimestampType,
+    BATCH_LENGTH_EXCLUDES_BYTES, BatchHeader, CHECKSUM_FROM, RawHeader, TimestampType, UnverifiedBatch,
 };
 use crate::compression::Compression;
 use crate::error::{CorruptBatch, CorruptRecord};
@@ -125,6 +125,9 @@ pub enum InvalidRecord {
 
 /// Checks the one batch that a produce request carries for a partition.
 ///
+/// The checksum of an accepted batch is left to whoever copies it, who has to read it all anyway. A refused batch was
+/// refused with its checksum right: damage is always answered as such.
+///
 /// What needs a producer's history (duplicates, sequence gaps, fencing) is the log's to check.
 ///
 /// # Errors
@@ -132,9 +135,9 @@ pub enum InvalidRecord {
 pub fn validate_client_batch<'a>(
     bytes: &'a [u8],
     rules: &ClientBatchRules,
-) -> Result<RecordBatch<'a>, ClientBatchError> {
+) -> Result<UnverifiedBatch<'a>, ClientBatchError> {
     let (batch, rest) =
-        RecordBatch::parse_unchecked(bytes, u32::MAX).map_err(|corrupt| refusal_of_header(corrupt, bytes))?;
+        UnverifiedBatch::parse(bytes, u32::MAX).map_err(|corrupt| refusal_of_header(corrupt, bytes))?;
     let header = batch.header();
     if header.batch_bytes > rules.batch_bytes_max {
         return Err(too_large(header.batch_bytes, rules));
@@ -142,12 +145,23 @@ pub fn validate_client_batch<'a>(
     if !rest.is_empty() {
         return Err(ClientBatchError::InvalidRecord(InvalidRecord::BytesBehind(rest.len())));
     }
-    batch.verify_checksum().map_err(ClientBatchError::Corrupt)?;
+    check(&batch, rules).map_err(|refusal| match batch.verify() {
+        Ok(_) => refusal,
+        Err(corrupt) => ClientBatchError::Corrupt(corrupt),
+    })
+}
+
+/// Checks what means something only in an undamaged batch.
+fn check<'a>(
+    batch: &UnverifiedBatch<'a>,
+    rules: &ClientBatchRules,
+) -> Result<UnverifiedBatch<'a>, ClientBatchError> {
+    let header = batch.header();
     check_identity(header).map_err(ClientBatchError::InvalidRecord)?;
     check_policy(header, rules)?;
     match header.compression() {
-        Compression::None => walk(&batch, rules),
-        Compression::Gzip | Compression::Snappy | Compression::Lz4 | Compression::Zstd => Ok(batch),
+        Compression::None => walk(batch, rules),
+        Compression::Gzip | Compression::Snappy | Compression::Lz4 | Compression::Zstd => Ok(*batch),
     }
 }
 
@@ -239,7 +253,10 @@ fn check_time(
     Err(ClientBatchError::InvalidTimestamp(InvalidTimestamp::OutOfBounds { timestamp, index }))
 }
 
-fn walk<'a>(batch: &RecordBatch<'a>, rules: &ClientBatchRules) -> Result<RecordBatch<'a>, ClientBatchError> {
+fn walk<'a>(
+    batch: &UnverifiedBatch<'a>,
+    rules: &ClientBatchRules,
+) -> Result<UnverifiedBatch<'a>, ClientBatchError> {
     let header = batch.header();
     let mut max_timestamp = Timestamp::NONE;
     for (index, record) in (0..).zip(Records::new(header, batch.records_section())) {

@@ -12,7 +12,7 @@
 //! - [`record`], [`varint`], [`compression`]: what is inside. [`builder`]: making batches.
 //!
 //! ```text
-//!  client's bytes -> validate_client_batch -> RecordBatch -> (log decides) -> assign, stamp_append_time -> stored
+//!  client's bytes -> validate_client_batch -> UnverifiedBatch -> (log decides) -> assign, copy_and_checksum -> stored
 //!  stored bytes   -> RecordBatch::parse (pair of the check above) -> Records
 //! ```
 //!
@@ -34,7 +34,9 @@ pub mod record;
 pub mod time;
 pub mod varint;
 
-pub use batch::{BATCH_HEADER_BYTES, BatchHeader, CHECKSUM_FROM, RecordBatch, TimestampType};
+pub use batch::{
+    BATCH_HEADER_BYTES, BatchHeader, CHECKSUM_FROM, RecordBatch, TimestampType, UnverifiedBatch,
+};
 pub use builder::{BatchBuilder, BuildError, Marker, NewRecord, Producer, transaction_marker};
 pub use client_batch::{
     ClientBatchError, ClientBatchRules, InvalidRecord, InvalidTimestamp, validate_client_batch,

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use engine_io::{BLOCK_BYTES, DirectFile, Io};
 use engine_log::{AppendDecision, AppendOrigin, AppendPlan, SegmentId};
 use engine_record::{
-    BATCH_HEADER_BYTES, LeaderEpoch, Offset, RecordBatch, Timestamp, assign, set_max_timestamp,
+    BATCH_HEADER_BYTES, LeaderEpoch, Offset, Timestamp, UnverifiedBatch, assign, set_max_timestamp,
     stamp_append_time,
 };
 
@@ -57,7 +57,7 @@ impl<I: Io> Partition<I> {
     /// See [`crate::PartitionLog::append`].
     pub(crate) async fn append(
         self: &Rc<Self>,
-        batch: RecordBatch<'_>,
+        batch: UnverifiedBatch<'_>,
         origin: AppendOrigin,
         leader_epoch: LeaderEpoch,
     ) -> Result<Appended, AppendError> {
@@ -68,10 +68,16 @@ impl<I: Io> Partition<I> {
         let mut memory = None;
         loop {
             self.check()?;
-            let plan = match self.plan(&batch, origin, leader_epoch)? {
-                AppendDecision::Append(plan) => plan,
-                AppendDecision::Duplicate { base_offset, last_offset, .. } => {
+            let plan = match self.plan(&batch, origin, leader_epoch) {
+                Ok(AppendDecision::Append(plan)) => plan,
+                Ok(AppendDecision::Duplicate { base_offset, last_offset, .. }) => {
+                    batch.verify()?;
                     return Ok(self.duplicate(base_offset, last_offset));
+                }
+                Err(refusal) => {
+                    // What a damaged header seems to ask for is no reason.
+                    batch.verify()?;
+                    return Err(refusal);
                 }
             };
             match self.lack(&plan, memory.as_ref()) {
@@ -87,7 +93,7 @@ impl<I: Io> Partition<I> {
 
     fn plan(
         &self,
-        batch: &RecordBatch<'_>,
+        batch: &UnverifiedBatch<'_>,
         origin: AppendOrigin,
         leader_epoch: LeaderEpoch,
     ) -> Result<AppendDecision, AppendError> {
@@ -176,7 +182,7 @@ impl<I: Io> Partition<I> {
     /// Copies the batch to its place and makes it part of the log. From here on it can't be refused.
     fn commit(
         self: &Rc<Self>,
-        batch: &RecordBatch<'_>,
+        batch: &UnverifiedBatch<'_>,
         plan: &AppendPlan,
         place: &Place<I>,
         memory: Option<FreshMemory<I>>,
@@ -187,9 +193,7 @@ impl<I: Io> Partition<I> {
         assign(&mut header, plan.base_offset, plan.leader_epoch);
         let log_start = {
             let mut state = self.state.borrow_mut();
-            if !state.fill.copy(place, &header, bytes, crc, memory) {
-                return Err(AppendError::ChangedWhileCopied);
-            }
+            state.fill.copy(place, &header, bytes, crc, memory)?;
             state.log.commit_append(plan, batch.header());
             state.last_append = self.shard.io.now();
             state.log.offsets().log_start
@@ -215,7 +219,7 @@ impl<I: Io> Partition<I> {
 }
 
 /// The batch's bytes with the times the broker sets; `None` where it sets none.
-fn stamped(batch: &RecordBatch<'_>, plan: &AppendPlan) -> Option<Vec<u8>> {
+fn stamped(batch: &UnverifiedBatch<'_>, plan: &AppendPlan) -> Option<Vec<u8>> {
     let corrected = batch.corrected_max_timestamp();
     if plan.append_time.is_none() && corrected.is_none() {
         return None;

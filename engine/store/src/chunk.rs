@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use engine_io::{BLOCK_BYTES, Buffer, Io};
-use engine_record::{BATCH_HEADER_BYTES, CHECKSUM_FROM, copy_and_checksum};
+use engine_record::{BATCH_HEADER_BYTES, CHECKSUM_FROM, CorruptBatch, copy_and_checksum};
 
 use crate::permits::Permit;
 use crate::segment_file::SegmentFile;
@@ -159,7 +159,7 @@ impl<I: Io> Fill<I> {
         let least = if is_writing { last_bytes.saturating_mul(2).min(bytes_max) } else { 0 };
         let mut sizes = Vec::new();
         while left > 0 {
-            let size = left.max(least).min(bytes_max).next_power_of_two().max(BLOCK_BYTES);
+            let size = left.max(least).min(bytes_max).next_multiple_of(BLOCK_BYTES);
             sizes.push(size);
             left = left.saturating_sub(size);
         }
@@ -175,7 +175,8 @@ impl<I: Io> Fill<I> {
 
     /// Copies a batch to its place: the bytes in front of the checksum's reach from `header`, the rest from `batch`.
     ///
-    /// `false` where the checksum of the copy isn't `crc`; nothing has changed then.
+    /// # Errors
+    /// The checksum of the copy isn't `crc`; nothing has changed then.
     ///
     /// # Panics
     /// Where `memory` is less than [`Fill::sizes_needed`], or the partial block wasn't read.
@@ -186,14 +187,15 @@ impl<I: Io> Fill<I> {
         batch: &[u8],
         crc: u32,
         mut memory: Option<FreshMemory<I>>,
-    ) -> bool {
+    ) -> Result<(), CorruptBatch> {
         let before = self.mark();
         self.push(place, &header[..CHECKSUM_FROM], &mut memory);
         let copied = self.push(place, &batch[CHECKSUM_FROM..], &mut memory);
-        if copied != crc {
-            self.undo(before);
+        if copied == crc {
+            return Ok(());
         }
-        copied == crc
+        self.undo(before);
+        Err(CorruptBatch::Checksum { stored: crc, computed: copied })
     }
 
     fn mark(&self) -> Mark {

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use engine_record::TopicPartition;
+use engine_record::{CorruptBatch, TopicPartition};
 
 use crate::checkpoint::CorruptCheckpoint;
 use crate::config::ConfigError;
@@ -155,9 +155,9 @@ pub enum AppendError {
     /// A file can't be opened at the moment.
     #[error(transparent)]
     Unavailable(DiskError),
-    /// The bytes changed after they were checked: the checksum of the copy isn't the batch's.
-    #[error("the batch's bytes changed while they were copied")]
-    ChangedWhileCopied,
+    /// The batch is damaged: its checksum, which is compared as it is copied, is wrong.
+    #[error(transparent)]
+    Corrupt(#[from] CorruptBatch),
     /// The partition or the store is shut down.
     #[error("closed")]
     Closed,

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use engine_io::Io;
 use engine_log::{AppendOrigin, LogConfig, LogOffsets};
-use engine_record::{LeaderEpoch, Offset, RecordBatch, Timestamp, TopicPartition};
+use engine_record::{LeaderEpoch, Offset, Timestamp, TopicPartition, UnverifiedBatch};
 
 use crate::append::Appended;
 use crate::error::{AppendError, ReadError, StoreError, WaitError};
@@ -51,11 +51,11 @@ impl<I: Io> PartitionLog<I> {
     /// See [`AppendError`]. The log is as it was.
     pub async fn append(
         &self,
-        batch: RecordBatch<'_>,
+        batch: impl Into<UnverifiedBatch<'_>>,
         origin: AppendOrigin,
         leader_epoch: LeaderEpoch,
     ) -> Result<Appended, AppendError> {
-        self.partition.append(batch, origin, leader_epoch).await
+        self.partition.append(batch.into(), origin, leader_epoch).await
     }
 
     /// What is true of the log now.

@@ -5,7 +5,9 @@ mod support;
 use core::time::Duration;
 
 use engine_io::Io;
-use engine_record::{Compression, LeaderEpoch, Offset, RecordBatch, Timestamp, TimestampType};
+use engine_record::{
+    Compression, CorruptBatch, LeaderEpoch, Offset, RecordBatch, Timestamp, TimestampType, UnverifiedBatch,
+};
 use engine_store::{AppendError, AppendOrigin, Piece, ReadBound, ReadError, ReadRequest};
 use proptest::prelude::*;
 use support::client::Client;
@@ -196,6 +198,35 @@ fn a_fenced_leader_appends_nothing() {
     let taken = machine.run(log.append(parsed, AppendOrigin::Client, LeaderEpoch(4))).unwrap();
     assert_eq!(taken.base_offset, at(0));
     assert_eq!(log.end_offset_for(LeaderEpoch(4)), Some((LeaderEpoch(4), at(1))));
+}
+
+/// Checksums are compared in the copy, and before any other answer: a damaged batch is never taken for a duplicate, nor
+/// refused for what its damaged header seems to say.
+#[test]
+fn a_damaged_batch_is_answered_as_such_and_leaves_nothing() {
+    let machine = Machine::new(18);
+    let (store, log) = machine.start_one();
+    let mut model = Model::default();
+    let first = batch_of(7, 0, 2, 300_000);
+    model.appended(&machine.append_flushed(&log, &first), &first);
+    let before = log.offsets();
+    let next = batch_of(7, 2, 2, 900_000);
+    let out_of_order = batch_of(7, 9, 1, 100);
+    for whole in [&next, &first, &out_of_order] {
+        let mut damaged = whole.clone();
+        *damaged.last_mut().unwrap() ^= 1;
+        let (unverified, _) = UnverifiedBatch::parse(&damaged, u32::MAX).unwrap();
+        let refused = machine.run(log.append(unverified, AppendOrigin::Client, EPOCH));
+        assert!(matches!(refused, Err(AppendError::Corrupt(CorruptBatch::Checksum { .. }))), "{refused:?}");
+        assert_eq!(log.offsets(), before);
+    }
+    assert!(machine.append(&log, &first).duplicate);
+    assert!(matches!(machine.run(append(&log, &out_of_order)), Err(AppendError::Refused(_))));
+    model.appended(&machine.append_flushed(&log, &next), &next);
+    assert_eq!(store.metrics().appends, 2);
+    let mut client = machine.run(Client::connect(&machine.node));
+    let read = machine.run(client.read_all(&log, at(0), 4 << 20));
+    assert!(read == model.bytes_from(at(0)), "what was refused has left something");
 }
 
 #[test]

@@ -23,6 +23,7 @@ fuzz_target!(|data: &[u8]| {
         head[17..21].copy_from_slice(&checksum.to_be_bytes());
     }
     let Ok(batch) = validate_client_batch(&data, &rules) else { return };
+    let batch = batch.verify().expect("the checksum was made right");
     match batch.records() {
         Ok(records) => {
             assert!(records.into_iter().all(|record| record.is_ok()), "an accepted batch was walked")

@@ -65,10 +65,34 @@ fn damage_is_answered_as_corrupt_so_that_the_client_sends_again() {
     let mut damaged = plain();
     *damaged.last_mut().unwrap() ^= 1;
     assert!(matches!(refusal(&damaged, &RULES), ClientBatchError::Corrupt(CorruptBatch::Checksum { .. })));
+    let compressed = batch(BatchBuilder::new().with_compression(Compression::Zstd), &[150]);
+    let mut damaged = compressed.clone();
+    *damaged.last_mut().unwrap() ^= 1;
+    let unseen = validate_client_batch(&damaged, &RULES).expect("what is compressed isn't looked at");
+    assert!(matches!(unseen.verify(), Err(CorruptBatch::Checksum { .. })));
+    assert_eq!(validate_client_batch(&compressed, &RULES).unwrap().verify().unwrap().bytes(), compressed);
     let cut = &plain()[..70];
     assert!(matches!(refusal(cut, &RULES), ClientBatchError::Corrupt(CorruptBatch::Truncated { .. })));
     let codec = with_field(plain(), 21, &[0, 6]);
     assert_eq!(refusal(&codec, &RULES), ClientBatchError::Corrupt(CorruptBatch::Codec(6)));
+}
+
+/// A damaged field may look like a broken rule, which a client would not send again.
+#[test]
+fn damage_that_looks_like_a_broken_rule_is_damage() {
+    let batch = batch(BatchBuilder::new().with_producer(PRODUCER), &[150]);
+    for position in 21..batch.len() {
+        for bit in 0..8 {
+            let mut damaged = batch.clone();
+            damaged[position] ^= 1 << bit;
+            match validate_client_batch(&damaged, &RULES) {
+                Ok(unseen) => assert!(unseen.verify().is_err()),
+                Err(refused) => {
+                    assert!(matches!(refused, ClientBatchError::Corrupt(_)), "{position}: {refused}")
+                }
+            }
+        }
+    }
 }
 
 #[test]

@@ -184,6 +184,8 @@ async fn append<I: Io>(
     let batch = engine_record::validate_client_batch(asked.records.unwrap_or_default(), &rules)
         .map_err(|error| Failed::because(error_code::of_client_batch(&error), error))?;
     if batch.header().is_transactional() {
+        // Unless it is damage that says so.
+        batch.verify().map_err(|corrupt| Failed::because(ErrorCode::CORRUPT_MESSAGE, corrupt))?;
         return Err(Failed::because(ErrorCode::INVALID_TXN_STATE, "transactions are not served"));
     }
     let epoch = partition.leader_epoch();
