@@ -9,7 +9,7 @@
 //!                              │                                  │
 //!                        reply_queue (replies in order)     high watermark (replication::leader)
 //!
-//! control/run ── metadata quorum (replication::metadata) ── deltas ──▶ shard::apply
+//! control/run ── metadata quorum (replication::metadata) ── deltas ──▶ shard::apply, opening
 //! ```
 //!
 //! What holds:
@@ -23,6 +23,7 @@ pub mod config;
 mod connection;
 mod connections;
 mod control;
+mod deltas;
 mod dispatch;
 mod endpoint;
 mod error_code;
@@ -34,6 +35,7 @@ mod listener;
 mod metrics;
 pub mod node;
 mod notices;
+mod opening;
 mod operations;
 mod partition;
 mod reply_queue;
@@ -42,6 +44,7 @@ mod run_shard;
 pub mod settings;
 mod shard;
 mod tasks;
+mod together;
 
 pub use control::run::run_control;
 pub use endpoint::Endpoint;

@@ -5,10 +5,12 @@
 
 use core::time::Duration;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use engine_io::{Closed, Receiver, Reply, ReplySlot, Sender, mailbox, reply};
 use engine_record::ShardId;
 use engine_store::{FlushScope, StoreError};
+use replication::metadata::image::Image;
 
 use crate::config::Config;
 use crate::control::channel::{
@@ -137,6 +139,8 @@ pub struct ShardSeat {
     pub(crate) config: Config,
     pub(crate) flush_scope: FlushScope,
     pub(crate) control: ControlHandle,
+    /// The metadata at the shard's start, to which the deltas are applied.
+    pub(crate) image: Reply<Arc<Image>>,
     pub(crate) deltas: Receiver<Delta>,
     pub(crate) applied: AppliedReport,
     pub(crate) listening: ReplySlot<Result<Listening, NodeError>>,
@@ -161,6 +165,7 @@ pub struct ControlSeat {
 /// The control executor's end towards one shard.
 pub(crate) struct ShardEnd {
     pub(crate) shard: ShardId,
+    pub(crate) image: Option<ReplySlot<Arc<Image>>>,
     pub(crate) deltas: Sender<Delta>,
     pub(crate) applied: AppliedView,
     pub(crate) listening: Option<Reply<Result<Listening, NodeError>>>,
@@ -203,6 +208,7 @@ pub fn assemble(
     };
     for shard in (0..config.shards).map(ShardId) {
         let (deltas, received) = mailbox(DELTAS_MAX);
+        let (image, imaged) = reply();
         let (report, view) = applied(&bell);
         let (listening, listens) = reply();
         let (opened, opens) = reply();
@@ -212,6 +218,7 @@ pub fn assemble(
             config: config.clone(),
             flush_scope,
             control: control.clone(),
+            image: imaged,
             deltas: received,
             applied: report,
             listening,
@@ -219,7 +226,13 @@ pub fn assemble(
             commands: commanded,
             ended: ended.clone(),
         });
-        shard_ends.push(ShardEnd { shard, deltas, applied: view, listening: Some(listens) });
+        shard_ends.push(ShardEnd {
+            shard,
+            image: Some(image),
+            deltas,
+            applied: view,
+            listening: Some(listens),
+        });
         handle.opened.push(opens);
         handle.commands.push(commands);
     }

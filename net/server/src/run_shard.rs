@@ -8,8 +8,10 @@ use engine_store::{Store, StoreConfig, StoreError};
 
 use crate::config::Config;
 use crate::control::channel::{AppliedReport, Delta};
+use crate::deltas::Deltas;
 use crate::listener;
 use crate::node::{Ended, Listening, NodeError, Opened, ShardCommand, ShardSeat};
+use crate::opening;
 use crate::shard::Shard;
 use crate::tasks::Tasks;
 
@@ -39,14 +41,14 @@ async fn run<I: Io>(io: I, seat: ShardSeat) -> Result<(), NodeError> {
     };
     let address = listener.local_address();
     seat.listening.answer(Ok(Listening { address, is_clean: recovery.is_clean }));
-    let Ok(Delta::Image(image)) = seat.deltas.receive().await else {
+    let Ok(image) = seat.image.wait().await else {
         seat.opened.answer(Err(NodeError::PeerStopped));
         return Err(NodeError::PeerStopped);
     };
     let applied = image.applied();
     let shard =
         Rc::new(Shard::new(io.clone(), seat.shard, seat.config, store, seat.control, (*image).clone()));
-    let offline = shard.open_partitions().await;
+    let offline = opening::open_all(&shard).await;
     shard.remove_orphans();
     seat.applied.advance(applied);
     let serving = Serving::begin(&shard, listener, seat.deltas, seat.applied);
@@ -138,14 +140,12 @@ impl<I: Io> Serving<I> {
 
 /// Applies what the control executor has decided, in order.
 async fn follow_deltas<I: Io>(shard: Rc<Shard<I>>, deltas: Receiver<Delta>, applied: AppliedReport) {
-    while let Ok(delta) = deltas.receive().await {
-        match delta {
-            Delta::Command { index, command } => {
-                shard.apply(index, &command).await;
-                applied.advance(index);
-            }
-            Delta::Image(_) => unreachable!("the image comes once, before the shard serves"),
+    let mut deltas = Deltas::new(deltas);
+    while let Some(Delta { index, command }) = deltas.next().await {
+        if let Some(created) = shard.apply(index, &command) {
+            opening::open_topic(&shard, created, &mut deltas).await;
         }
+        applied.advance(index);
     }
 }
 

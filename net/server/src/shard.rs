@@ -5,16 +5,16 @@
 
 use core::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::rc::Rc;
 
 use engine_io::Io;
-use engine_record::{LeaderEpoch, PartitionIndex, ProducerId, ShardId, TopicId, TopicPartition};
+use engine_record::{LeaderEpoch, ProducerId, ShardId, TopicId, TopicPartition};
 use engine_store::{Store, StoreError};
 use net_wire::ErrorCode;
-use replication::leader::LeaderError;
 use replication::metadata::commands::Command;
-use replication::metadata::image::{self, Image, Topic, broker_id};
+use replication::metadata::image::{Image, broker_id};
 use replication::metadata::reply::Reply;
 
 use crate::budget::Budget;
@@ -26,7 +26,6 @@ use crate::endpoint::{self, Endpoint};
 use crate::metrics::{Metrics, ShardSnapshot};
 use crate::notices::{Notice, Notices};
 use crate::partition::Partition;
-use crate::settings::TopicSettings;
 use crate::tasks::Tasks;
 
 /// One shard.
@@ -50,11 +49,17 @@ pub(crate) struct Shard<I: Io> {
 }
 
 /// A partition this shard owns.
-enum Hosted<I: Io> {
+pub(crate) enum Hosted<I: Io> {
     /// In use.
     Open(Rc<Partition<I>>),
     /// Not usable: its storage failed or is damaged.
     Offline,
+}
+
+impl<I: Io> Hosted<I> {
+    pub(crate) fn open(partition: Partition<I>) -> Self {
+        Self::Open(Rc::new(partition))
+    }
 }
 
 /// What the shard says to a client that asks for a partition it can't serve.
@@ -69,15 +74,6 @@ impl From<ErrorCode> for NotServed {
     fn from(error: ErrorCode) -> Self {
         Self { error, leader: None }
     }
-}
-
-/// Why a partition is offline.
-#[derive(Debug, thiserror::Error)]
-enum OpenError {
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error(transparent)]
-    Leader(#[from] LeaderError),
 }
 
 /// The producer ids this shard may hand out.
@@ -232,26 +228,17 @@ impl<I: Io> Shard<I> {
         }
     }
 
-    /// Opens every partition of the image that this shard owns. Those that can't be opened are offline; how many.
-    pub(crate) async fn open_partitions(&self) -> usize {
-        let image = self.image();
-        let mut offline = 0;
-        for topic in image.topics() {
-            offline += self.open_topic(&image, topic).await;
-        }
-        offline
+    /// A partition that this shard owns is in use from now on, or can't be used.
+    pub(crate) fn host(&self, id: TopicPartition, hosted: Hosted<I>) {
+        self.partitions.borrow_mut().insert(id, hosted);
     }
 
-    /// Applies one command that the metadata quorum has committed, and acts on it.
-    pub(crate) async fn apply(self: &Rc<Self>, index: u64, command: &Command) {
+    /// Applies one command that the metadata quorum has committed, and acts on it. A topic that has been created is to
+    /// be opened by the caller.
+    pub(crate) fn apply(self: &Rc<Self>, index: u64, command: &Command) -> Option<TopicId> {
         let reply = Rc::make_mut(&mut self.image.borrow_mut()).apply(index, command);
         match (command, reply) {
-            (Command::CreateTopic(created), Reply::TopicCreated { .. }) => {
-                let image = self.image();
-                if let Some(topic) = image.topic(created.id) {
-                    self.open_topic(&image, topic).await;
-                }
-            }
+            (Command::CreateTopic(_), Reply::TopicCreated { id }) => return Some(id),
             (Command::DeleteTopic { id }, Reply::TopicDeleted { .. }) => self.drop_topic(*id),
             (Command::BumpLeaderEpochs { .. } | Command::RegisterNode(_), _) => self.follow_epochs(),
             (
@@ -259,59 +246,7 @@ impl<I: Io> Shard<I> {
                 _,
             ) => {}
         }
-    }
-
-    /// Opens the partitions of `topic` that this shard owns; how many could not be.
-    async fn open_topic(&self, image: &Image, topic: &Topic) -> usize {
-        let own = topic.configs.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        let settings = self.config.broker.topic.with(own).unwrap_or_else(|error| {
-            // Settings were checked before they were committed; a later version may have taken one away.
-            tracing::error!(topic = topic.name, %error, "a topic's settings are ignored");
-            self.config.broker.topic.clone()
-        });
-        let mut offline = 0;
-        for (index, partition) in (0..).map(PartitionIndex).zip(&topic.partitions) {
-            let here = partition.replicas.contains(&self.config.node)
-                && image.owner(self.config.node, partition.lane) == Some(self.id);
-            if here {
-                let id = TopicPartition { topic: topic.id, partition: index };
-                offline += usize::from(!self.open(id, topic, partition, &settings).await);
-            }
-        }
-        offline
-    }
-
-    async fn open(
-        &self,
-        id: TopicPartition,
-        topic: &Topic,
-        partition: &image::Partition,
-        settings: &TopicSettings,
-    ) -> bool {
-        let opened = self.try_open(id, topic, partition, settings).await;
-        let hosted = opened.map_or_else(
-            |error| {
-                let partition = id.partition.0;
-                tracing::error!(topic = topic.name, partition, %error, "a partition is offline");
-                Hosted::Offline
-            },
-            |partition| Hosted::Open(Rc::new(partition)),
-        );
-        let open = matches!(hosted, Hosted::Open(_));
-        self.partitions.borrow_mut().insert(id, hosted);
-        open
-    }
-
-    async fn try_open(
-        &self,
-        id: TopicPartition,
-        topic: &Topic,
-        partition: &image::Partition,
-        settings: &TopicSettings,
-    ) -> Result<Partition<I>, OpenError> {
-        let config = settings.log_config();
-        let log = self.store.open_partition(id, &topic.name, config, partition.leader_epoch).await?;
-        Ok(Partition::lead(self.config.node, partition, log, settings.clone())?)
+        None
     }
 
     /// Stops serving a topic at once and removes its files in the background.
@@ -336,12 +271,17 @@ impl<I: Io> Shard<I> {
     /// Removes what a dropped topic leaves on this shard. The last shard to do so removes the topic's folder too.
     async fn remove_files(&self, topic: TopicId, dropped: Vec<TopicPartition>) {
         for id in dropped {
-            if let Err(error) = self.store.delete_partition(id).await {
-                tracing::error!(%id, %error, "a deleted partition's files could not be removed");
+            match self.store.delete_partition(id).await {
+                // Another shard was the last to remove something, and has removed the topic's folder too.
+                Err(StoreError::Disk(error)) if error.kind == ErrorKind::NotFound => {}
+                Err(error) => {
+                    tracing::error!(%id, %error, "a deleted partition's files could not be removed")
+                }
+                Ok(()) => {}
             }
         }
         match self.store.delete_topic_folder(topic).await {
-            Err(StoreError::Disk(error)) if error.kind == std::io::ErrorKind::DirectoryNotEmpty => {}
+            Err(StoreError::Disk(error)) if error.kind == ErrorKind::DirectoryNotEmpty => {}
             Err(error) => tracing::error!(%topic, %error, "a deleted topic's folder could not be removed"),
             Ok(()) => {}
         }

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use engine_io::{Receiver, ReplySlot, SendError, Sender, mailbox, reply};
 use engine_record::TopicId;
 use replication::metadata::commands::Command;
-use replication::metadata::image::Image;
 use replication::metadata::reply::{AssignmentError, ProducerIdBlock, TopicNameError};
 
 /// How many requests of all shards may wait for the control executor.
@@ -104,13 +103,11 @@ pub(crate) enum ControlError {
     Stopped,
 }
 
-/// What a shard is told, in order.
+/// What a shard is told, in order, after the image at its start: one applied command.
 #[derive(Clone, Debug)]
-pub(crate) enum Delta {
-    /// Everything, at the start.
-    Image(Arc<Image>),
-    /// One applied command.
-    Command { index: u64, command: Arc<Command> },
+pub(crate) struct Delta {
+    pub(crate) index: u64,
+    pub(crate) command: Arc<Command>,
 }
 
 /// A shard's end towards the control executor.

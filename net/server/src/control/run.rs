@@ -101,8 +101,8 @@ async fn start<I: Io>(io: &I, seat: &mut ControlSeat) -> Result<Control<I>, Node
     control.register(&seat.config, &seat.identity, endpoints, clean_start).await?;
     control.shards = core::mem::take(&mut seat.shards);
     let image = Arc::new(control.image.clone());
-    for shard in &control.shards {
-        shard.deltas.send(Delta::Image(Arc::clone(&image))).await?;
+    for shard in &mut control.shards {
+        shard.image.take().expect("a shard begins once").answer(Arc::clone(&image));
     }
     Ok(control)
 }
@@ -266,7 +266,7 @@ impl<I: Io> Control<I> {
         let reply = self.image.apply(committed.index, &command);
         let command = Arc::new(command);
         for shard in core::mem::take(&mut self.shards) {
-            let delta = Delta::Command { index: committed.index, command: Arc::clone(&command) };
+            let delta = Delta { index: committed.index, command: Arc::clone(&command) };
             // A shard that has ended hears of it when it starts again, and nobody waits for it to apply anything.
             if shard.deltas.send(delta).await.is_ok() {
                 self.shards.push(shard);

@@ -1,8 +1,12 @@
 //! CreateTopics.
 
+use core::time::Duration;
+
+use engine_io::Io;
 use net_wire::messages::CreateTopicsRequest;
 use net_wire::messages::create_topics::{CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig};
 use net_wire::{ApiKey, ErrorCode, Uuid};
+use sim::{CrashMode, DiskLatency};
 
 use crate::batches::{batch, large};
 use crate::calls::{Produce, produce};
@@ -326,5 +330,24 @@ fn validating_finds_the_same_errors_and_creates_nothing() {
             }
         }
         assert_eq!(node.try_describe("t").await, Err(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION));
+    });
+}
+
+#[test]
+fn the_partitions_of_a_large_topic_are_opened_some_at_a_time() {
+    on_node(20, config(1), async |node| {
+        let millisecond = Duration::from_millis(1);
+        let each = millisecond..=millisecond;
+        let latency = DiskLatency { metadata: each.clone(), flush: each, ..DiskLatency::default() };
+        node.machine().disk().set_latency(latency);
+        let begun_at = node.setting().io.now();
+        node.topic("large", 2_000).await;
+        let took = node.setting().io.now().since(begun_at);
+        assert!(took < 2_000 * millisecond, "each takes more than one turn of the disk: {took:?}");
+        let begun_at = node.setting().io.now();
+        let node = node.restart_after(CrashMode::KeepAll).await;
+        let took = node.setting().io.now().since(begun_at);
+        assert!(took < 2_000 * millisecond, "also at a start: {took:?}");
+        assert_eq!((node.opened()[0].partitions, node.opened()[0].offline), (2_000, 0));
     });
 }

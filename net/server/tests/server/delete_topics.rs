@@ -5,15 +5,17 @@ use std::path::Path;
 
 use engine_io::Io;
 use engine_record::TopicId;
+use net_wire::messages::create_topics::{CreatableReplicaAssignment, CreatableTopic};
 use net_wire::messages::delete_topics::{DeletableTopicResult, DeleteTopicState};
-use net_wire::messages::{DeleteTopicsRequest, FetchRequest};
+use net_wire::messages::{CreateTopicsRequest, DeleteTopicsRequest, FetchRequest};
 use net_wire::{ApiKey, ErrorCode, Uuid};
-use sim::CrashMode;
+use sim::{CrashMode, DiskLatency};
 
 use crate::batches::{batch, large, sequenced};
 use crate::calls::{FETCH, Fetch, Produce, produce, read_all};
 use crate::client::Client;
-use crate::node::{Node, config, config_with, on_node};
+use crate::errors::errors_logged;
+use crate::node::{FIRST_BROKER, Node, config, config_with, on_node};
 use crate::versions;
 
 const NEWEST: i16 = 6;
@@ -283,4 +285,62 @@ fn what_a_crash_leaves_of_a_deleted_topic_goes_with_the_next_start() {
 async fn topic_folders(node: &Node) -> Vec<String> {
     let names = node.machine().io().list_folder(Path::new("/data/topics")).await.unwrap();
     names.iter().map(|name| name.to_str().unwrap().to_owned()).collect()
+}
+
+/// The shards work at their own pace: one has removed what it can of the topic while another still makes partitions.
+#[test]
+fn a_topic_that_is_deleted_while_it_is_created_is_no_error() {
+    let brokers = |index: i32| vec![FIRST_BROKER + index.min(1)];
+    let assign = |index| CreatableReplicaAssignment { partition_index: index, broker_ids: brokers(index) };
+    let topic = CreatableTopic {
+        name: "t",
+        num_partitions: -1,
+        replication_factor: -1,
+        assignments: (0..40).map(assign).collect(),
+        configs: Vec::new(),
+    };
+    let request = CreateTopicsRequest { topics: vec![topic], ..CreateTopicsRequest::default() };
+    for seed in 300..310 {
+        let errors = errors_logged(|| {
+            on_node(seed, config(2), async |node| {
+                let mut clients = [node.connect(0).await, node.connect(0).await];
+                for _ in 0..8 {
+                    clients[0].send(7, &request).await;
+                    while delete(&mut clients[1], 5, &by_name(5, "t")).await != ErrorCode::NONE {}
+                    clients[0].answer::<CreateTopicsRequest<'_>>(7).await;
+                }
+                node.pause(Duration::from_secs(20)).await;
+                assert!(topic_folders(&node).await.is_empty(), "nothing is left of it");
+            });
+        });
+        assert!(errors.is_empty(), "seed {seed}: {errors:#?}");
+    }
+}
+
+#[test]
+fn a_partition_that_does_not_open_is_an_error_unless_its_topic_is_being_deleted() {
+    for is_deleted in [true, false] {
+        let errors = errors_logged(|| {
+            on_node(41, config(1), async |node| {
+                let slow = Duration::from_millis(50);
+                let disk = node.machine().disk();
+                disk.set_latency(DiskLatency { metadata: slow..=slow, ..DiskLatency::default() });
+                disk.fail_writes(|path| path.ends_with("name"), 0);
+                let mut clients = [node.connect(0).await, node.connect(0).await];
+                let topic = CreatableTopic {
+                    name: "t",
+                    num_partitions: 3,
+                    replication_factor: 1,
+                    assignments: Vec::new(),
+                    configs: Vec::new(),
+                };
+                let request = CreateTopicsRequest { topics: vec![topic], ..CreateTopicsRequest::default() };
+                clients[0].send(7, &request).await;
+                while is_deleted && delete(&mut clients[1], 5, &by_name(5, "t")).await != ErrorCode::NONE {}
+                clients[0].answer::<CreateTopicsRequest<'_>>(7).await;
+            });
+        });
+        let expected = if is_deleted { 0 } else { 3 };
+        assert_eq!(errors.len(), expected, "deleted: {is_deleted}, {errors:#?}");
+    }
 }

@@ -7,6 +7,7 @@
 //! client.rs    a connection: sends requests, receives answers, sees the end
 //! calls.rs     the calls that most tests need, by their outcome
 //! batches.rs   record batches, sound and damaged
+//! errors.rs    what is logged as an error
 //! ```
 //!
 //! All of it runs in virtual time, and every wait has an end there.
@@ -15,6 +16,7 @@
 mod batches;
 mod calls;
 mod client;
+mod errors;
 mod node;
 
 mod api_versions;
