@@ -58,8 +58,8 @@ pub(crate) fn compare(arguments: &Arguments, folder: &Path) -> Result<Section, C
     let processors = Processors::choose()?;
     let start = |name: &str| Broker::start(&arguments.broker, &folder.join(name), processors.server);
     let (produced_to, read) = (start("produced-to")?, start("read")?);
-    make_log(&produced_to, 1)?;
-    let log = make_log(&read, BATCHES)?;
+    make_log(&produced_to, 1, 1)?;
+    let log = make_log(&read, BATCHES, PRODUCES)?;
     let brokers = Brokers { produced_to, read, log };
     let measured = in_turn(arguments.rounds, &Work::ALL, |work| {
         let _here = Pinned::to(processors.client)?;

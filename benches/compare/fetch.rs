@@ -45,13 +45,15 @@ const WAYS: [Way; 4] = [
 pub(crate) fn compare(arguments: &Arguments, folder: &Path) -> Result<Section, CompareError> {
     let processors = Processors::choose()?;
     let broker = Broker::start(&arguments.broker, &folder.join("fetch"), processors.server)?;
-    let log = make_log(&broker, BATCHES)?;
+    let mut log = make_log(&broker, BATCHES, 1)?;
     let before = broker.bytes_read()?;
     let rows: Vec<(usize, Way)> =
         SIZES_BYTES.into_iter().flat_map(|bytes| WAYS.map(|way| (bytes, way))).collect();
     let measured = in_turn(arguments.rounds, &rows, |&(bytes, way)| match way {
         Way::Fetch { under_way, taking } => {
             let _here = Pinned::to(processors.client)?;
+            // A partition that nothing is appended to for a minute gives its memory back.
+            log.grow(&broker)?;
             let fetches = Fetches { bytes, under_way, taking };
             let time = Duration::from_secs(arguments.seconds.into());
             Ok([fetch_newest(&broker, &log, fetches, time)?.rate()])

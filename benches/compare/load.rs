@@ -8,9 +8,6 @@ use crate::client::{Client, Taking, fetch_request, produce_request};
 use crate::clock::Stopwatch;
 use crate::error::CompareError;
 
-/// Produces under way while a log is made.
-const PRODUCES: usize = 8;
-
 /// What a load carried.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Carried {
@@ -39,22 +36,32 @@ pub(crate) struct Log {
     pub(crate) batch_records: i64,
 }
 
-/// Makes the topic and produces `batches` batches to it.
-pub(crate) fn make_log(broker: &Broker, batches: usize) -> Result<Log, CompareError> {
+/// Makes the topic and produces `batches` batches to it, `under_way` at a time. One at a time each batch has a buffer of
+/// its own in the broker's memory; several share buffers that are left partly empty.
+pub(crate) fn make_log(broker: &Broker, batches: usize, under_way: usize) -> Result<Log, CompareError> {
     let mut client = Client::connect(broker.address)?;
     client.create_topic()?;
-    let last = produce(&mut client, batches)?;
+    let last = produce(&mut client, batches, under_way)?;
     let header = engine_record::BatchHeader::parse(&benches::batch(BATCH_BYTES), u32::MAX);
     let batch_records = i64::from(header.map_err(|_| CompareError::Mismatch)?.record_count);
     Ok(Log { end: last + batch_records, batch_records })
 }
 
+impl Log {
+    /// Produces one batch more.
+    pub(crate) fn grow(&mut self, broker: &Broker) -> Result<(), CompareError> {
+        let last = produce(&mut Client::connect(broker.address)?, 1, 1)?;
+        self.end = last + self.batch_records;
+        Ok(())
+    }
+}
+
 /// Produces `batches` batches; the offset of the last one.
-fn produce(client: &mut Client, batches: usize) -> Result<i64, CompareError> {
+fn produce(client: &mut Client, batches: usize, under_way: usize) -> Result<i64, CompareError> {
     let request = produce_request(&benches::batch(BATCH_BYTES))?;
     let mut last = 0;
-    for number in 0..batches + PRODUCES {
-        if number >= PRODUCES {
+    for number in 0..batches + under_way {
+        if number >= under_way {
             last = last.max(client.take_produced()?);
         }
         if number < batches {

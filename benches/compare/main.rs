@@ -27,7 +27,7 @@ mod processors;
 mod report;
 mod rounds;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
@@ -44,6 +44,18 @@ enum Subject {
     Fetch,
     /// The shard's CPU time for a GiB.
     Cpu,
+}
+
+const SUBJECTS: [Subject; 3] = [Subject::Append, Subject::Fetch, Subject::Cpu];
+
+impl Subject {
+    fn compare(self, arguments: &Arguments, folder: &Path) -> Result<Section, CompareError> {
+        match self {
+            Self::Append => append::compare(arguments, folder),
+            Self::Fetch => fetch::compare(arguments, folder),
+            Self::Cpu => cpu::compare(arguments, folder),
+        }
+    }
 }
 
 /// Compares Ringlog with fio and iperf3 on this machine, and writes what it found to a file.
@@ -88,20 +100,19 @@ fn run(arguments: &Arguments) -> Result<(), CompareError> {
     let folder = machine::Scratch::make(&arguments.folder)?;
     let before = machine::Busy::now()?;
     let mut sections: Vec<Section> = Vec::new();
-    if arguments.wants(Subject::Append) {
-        sections.push(append::compare(arguments, folder.path())?);
-    }
-    if arguments.wants(Subject::Fetch) {
-        sections.push(fetch::compare(arguments, folder.path())?);
-    }
-    if arguments.wants(Subject::Cpu) {
-        sections.push(cpu::compare(arguments, folder.path())?);
+    let mut outcome = Ok(());
+    for subject in SUBJECTS.into_iter().filter(|subject| arguments.wants(*subject)) {
+        // What the others found, which took minutes, is kept.
+        match subject.compare(arguments, folder.path()) {
+            Ok(section) => sections.push(section),
+            Err(error) => outcome = outcome.and(Err(error)),
+        }
     }
     let machine = machine::describe(folder.path(), &before)?;
     let text = report::run(arguments, &machine, &sections);
     report::show(&text);
-    match &arguments.results {
-        Some(path) => report::keep(path, &text),
-        None => Ok(()),
+    if let Some(path) = &arguments.results {
+        report::keep(path, &text)?;
     }
+    outcome
 }

@@ -41,6 +41,9 @@ pub struct StoreConfig {
     ///
     /// Space that was written before is flushed with the device; fresh space costs a flush of its own.
     pub zero_ahead_bytes: u32,
+    /// The largest writes, in bytes, for whose appends zeros are written ahead: with larger ones the drive is the limit
+    /// and not the flush, and writing everything twice is no help.
+    pub zero_ahead_write_bytes_max: usize,
     /// How many files are flushed at the same time, at least 1.
     pub flushes_max: usize,
     /// How long written data stay unflushed while nobody waits for the flush.
@@ -78,6 +81,7 @@ impl StoreConfig {
             allocation_bytes_min: 1 << 20,
             allocation_bytes_max: 32 << 20,
             zero_ahead_bytes: 1 << 20,
+            zero_ahead_write_bytes_max: 64 << 10,
             flushes_max: 8,
             flush_interval: Duration::from_millis(100),
             flush_bytes: 64 << 20,

@@ -13,6 +13,8 @@ pub struct StoreMetrics {
     pub writes: u64,
     /// Bytes written to segments, with rewritten and padded blocks.
     pub bytes_written: u64,
+    /// Bytes of zeros written ahead of appends, and flushed.
+    pub bytes_zeroed: u64,
     /// Turns of group commit.
     pub flush_turns: u64,
     /// Files flushed in these turns.

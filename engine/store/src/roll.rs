@@ -14,9 +14,6 @@ use crate::layout;
 use crate::partition::{Partition, State};
 use crate::segment_file::{SegmentFile, Space, Steps};
 
-/// Writes up to this size, in bytes, are small: above, the disk is the limit and not the flush.
-const SMALL_WRITE_BYTES: usize = 64 << 10;
-
 /// What is made ready for the appends to come.
 pub(crate) struct Ahead<I: Io> {
     /// A segment without a name yet.
@@ -178,7 +175,7 @@ impl<I: Io> Partition<I> {
         end: u64,
     ) -> Option<(u64, u64)> {
         let shard = &self.shard;
-        let is_small = state.fill.last_bytes() <= SMALL_WRITE_BYTES;
+        let is_small = state.fill.last_bytes() <= shard.config.zero_ahead_write_bytes_max;
         let pays = shard.config.flush_scope == FlushScope::Device
             && is_small
             && shard.flusher.is_waited_for(shard.io.now());
@@ -196,7 +193,10 @@ impl<I: Io> Partition<I> {
             Err(error) => Err(error),
         };
         match flushed {
-            Ok(()) => place.segment.zeros.add(from, to),
+            Ok(()) => {
+                place.segment.zeros.add(from, to);
+                self.shard.counters.count(|metrics| metrics.bytes_zeroed += to - from);
+            }
             Err(error) => self.shard.fail(error),
         }
     }
