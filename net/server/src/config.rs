@@ -75,7 +75,8 @@ pub struct Limits {
     pub request_bytes: u64,
     /// Memory for chunks being written and the tails kept for readers, in bytes; appends wait meanwhile.
     pub pool_bytes: u64,
-    /// How long a shutdown waits for requests in flight.
+    /// How long a shutdown waits for clients and for files being removed; what the disk takes to close the logs comes on
+    /// top.
     pub drain: Duration,
 }
 

@@ -3,7 +3,8 @@
 use core::time::Duration;
 use std::rc::Rc;
 
-use engine_io::{Io, Listener, Stream, first};
+use engine_io::{Io, Listener, Stream, deadline};
+use engine_record::Instant;
 
 use crate::connection;
 use crate::notices::Notice;
@@ -63,11 +64,10 @@ pub(crate) async fn sweep<I: Io>(shard: Rc<Shard<I>>) {
     }
 }
 
-/// Lets the connections finish what they have begun, at most as long as the limits say, then closes them.
-pub(crate) async fn drain<I: Io>(shard: &Rc<Shard<I>>) {
+/// Lets the connections finish what they have begun until the moment given, then closes them.
+pub(crate) async fn drain<I: Io>(shard: &Rc<Shard<I>>, until: Instant) {
     shard.connections().finish_all();
-    let patience = shard.io().sleep(shard.limits().drain);
-    if first(shard.connections().none_left(), patience).await.is_err() {
+    if deadline(shard.io(), until, shard.connections().none_left()).await.is_none() {
         shard.connections().close_all();
     }
 }

@@ -1,5 +1,6 @@
 //! A shard's life: listen, open its storage, wait for the metadata, serve, drain, shut down.
 
+use core::time::Duration;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
@@ -14,6 +15,9 @@ use crate::node::{Ended, Listening, NodeError, Opened, ShardCommand, ShardSeat};
 use crate::opening;
 use crate::shard::Shard;
 use crate::tasks::Tasks;
+
+/// How much of the limit of an orderly stop is for connections to end once they are closed.
+const CLOSING: Duration = Duration::from_millis(500);
 
 /// Runs one shard on this executor until it is stopped or its storage fails.
 ///
@@ -127,14 +131,19 @@ impl<I: Io> Serving<I> {
         serving
     }
 
-    /// No more clients; those there are get what they have begun.
+    /// No more clients; those there are get what they have begun. Nothing that a client does or leaves undone makes this
+    /// take longer than the limit, and neither do files that are still to be removed: the next start does that.
     async fn end(self, shard: &Rc<Shard<I>>) {
+        let io = shard.io();
+        let limit = shard.limits().drain;
+        let begun_at = io.now();
+        let until = begun_at.after(limit);
         self.accepting.cancel();
-        listener::drain(shard).await;
+        listener::drain(shard, begun_at.after(limit.saturating_sub(CLOSING.min(limit / 2)))).await;
         shard.close_partitions();
-        self.connections.join().await;
+        self.connections.join_until(io, until).await;
         self.following.cancel();
-        shard.background().join().await;
+        shard.background().join_until(io, until).await;
     }
 }
 

@@ -3,7 +3,8 @@
 use core::cell::{Cell, RefCell};
 use core::future::Future;
 
-use engine_io::{Io, Task};
+use engine_io::{Io, Task, deadline};
+use engine_record::Instant;
 
 /// With fewer tasks than this none is looked at again before it is joined.
 const REAP_MIN: usize = 64;
@@ -40,6 +41,13 @@ impl<I: Io> Tasks<I> {
                 Some(task) => task.join().await,
                 None => return,
             }
+        }
+    }
+
+    /// Waits as [`Tasks::join`] does, but no longer than to the moment given: what runs then ends at its next await.
+    pub(crate) async fn join_until(&self, io: &I, until: Instant) {
+        if deadline(io, until, self.join()).await.is_none() {
+            self.cancel();
         }
     }
 

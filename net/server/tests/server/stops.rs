@@ -1,18 +1,20 @@
 //! Orderly stops.
 
 use core::time::Duration;
+use std::path::Path;
 use std::rc::Rc;
 
 use engine_io::{Io, first};
+use net_server::config::{Config, Limits};
 use net_wire::Uuid;
 use net_wire::messages::metadata::MetadataRequestTopic;
 use net_wire::messages::{FetchRequest, MetadataRequest, ProduceRequest};
 use sim::{CrashMode, DiskLatency};
 
-use crate::batches::{batch, read};
+use crate::batches::{batch, large, read};
 use crate::calls::{FETCH, Fetch, PRODUCE, Produce, produce, read_all};
 use crate::client::Client;
-use crate::node::{config, on_node, start};
+use crate::node::{Node, config, on_node, start};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -150,4 +152,89 @@ fn a_crash_during_an_orderly_stop_loses_nothing() {
             }
         });
     }
+}
+
+/// The limit for clients, and what the disk takes to end.
+async fn stops_in_time(node: Node) {
+    let io = node.setting().io.clone();
+    let begun_at = io.now();
+    let limit = config(1).limits.drain;
+    node.stop().await;
+    let took = io.now().since(begun_at);
+    assert!(took < limit + SECOND, "{took:?}");
+}
+
+#[test]
+fn a_client_that_never_reads_holds_a_stop_up_no_longer_than_the_limit() {
+    for seed in 300..310 {
+        on_node(seed, config(1), async |node| {
+            let topic = node.topic("t", 1).await;
+            let mut client = node.connect(0).await;
+            produce(&mut client, &topic, 0, &large(900_000)).await;
+            let fetch = Fetch::at(&topic, 0, 0);
+            let frames: Vec<u8> = (0..100).flat_map(|_| client.frame(FETCH, &fetch.request())).collect();
+            client.send_bytes(frames).await;
+            node.pause(SECOND).await;
+            stops_in_time(node).await;
+            drop(client);
+        });
+    }
+}
+
+#[test]
+fn a_client_in_the_middle_of_a_frame_or_without_memory_holds_a_stop_up_no_longer_than_the_limit() {
+    let limits = Limits { request_bytes: 300_000, frame_bytes: 150_000, ..Limits::default() };
+    for seed in 310..320 {
+        on_node(seed, Config { limits: limits.clone(), ..config(1) }, async |node| {
+            let topic = node.topic("t", 1).await;
+            let mut clients = Vec::new();
+            let records = large(100_000);
+            for cut in [1, 20, 50_000, 100_000, 100_000, 100_000] {
+                let mut client = node.connect(0).await;
+                let poll = client.frame(FETCH, &Fetch::at(&topic, 0, 0).waiting(60_000, 1_000_000).request());
+                let mut frame = client.frame(PRODUCE, &Produce::new(&topic, 0, &records).request());
+                frame.truncate(cut);
+                client.send_bytes([poll, frame].concat()).await;
+                clients.push(client);
+            }
+            node.pause(SECOND).await;
+            stops_in_time(node).await;
+        });
+    }
+}
+
+#[test]
+fn a_stop_leaves_the_files_of_deleted_topics_to_the_next_start() {
+    on_node(320, config(1), async |node| {
+        let topic = node.topic("t", 200).await;
+        let slow = Duration::from_millis(100);
+        let disk = node.machine().disk();
+        disk.set_latency(DiskLatency { metadata: slow..=slow, ..DiskLatency::default() });
+        assert!(node.delete(&topic).await.is_none());
+        let begun_at = node.setting().io.now();
+        let (setting, config) = node.stop().await;
+        let took = setting.io.now().since(begun_at);
+        assert!(took < config.limits.drain + SECOND, "{took:?}");
+        let node = start(setting, config).await.unwrap();
+        assert!(node.opened()[0].is_clean, "what is left is no fault");
+        node.pause(100 * SECOND).await;
+        let left = node.machine().io().list_folder(Path::new("/data/topics")).await.unwrap();
+        assert!(left.is_empty(), "{left:?}");
+    });
+}
+
+#[test]
+fn a_reader_that_holds_a_deleted_topic_holds_a_stop_up_no_longer_than_the_limit() {
+    on_node(321, config(1), async |node| {
+        let topic = node.topic("t", 1).await;
+        let mut client = node.connect(0).await;
+        produce(&mut client, &topic, 0, &large(900_000)).await;
+        let fetch = Fetch::at(&topic, 0, 0);
+        let frames: Vec<u8> = (0..100).flat_map(|_| client.frame(FETCH, &fetch.request())).collect();
+        client.send_bytes(frames).await;
+        node.pause(SECOND).await;
+        node.delete(&topic).await;
+        stops_in_time(node).await;
+        drop(client);
+    });
 }
