@@ -18,6 +18,8 @@ use crate::schedule::Schedule;
 
 /// How many records are made before other tasks of the shard get their turn.
 const RECORDS_A_TURN: u32 = 1_024;
+/// How often records are made while others linger.
+const TURNS_A_LINGER: u32 = 4;
 
 pub(super) async fn run<I: Io>(shard: Rc<Shard<I>>, producer: u32) {
     if let Err(error) = produce(&shard, producer).await {
@@ -50,6 +52,7 @@ struct Filling {
     writer: BatchWriter,
     first_sequence: u64,
     due: Vec<Instant>,
+    /// When the first record was due: it lingers from then on.
     began: Instant,
     /// The records' time: reading the wall clock once a batch is enough.
     timestamp: Timestamp,
@@ -108,7 +111,7 @@ impl<'a, I: Io> Maker<'a, I> {
                 self.await_oldest(now).await;
                 now = self.shard.io.now();
             }
-            if let Some(partition) = self.make(now, now) {
+            if let Some(partition) = self.make(now) {
                 self.send(partition).await?;
                 now = self.shard.io.now();
                 self.send_lingering(now).await?;
@@ -135,7 +138,7 @@ impl<'a, I: Io> Maker<'a, I> {
             while turn < RECORDS_A_TURN
                 && let Some(due) = schedule.take_due(now)
             {
-                if let Some(partition) = self.make(due, now) {
+                if let Some(partition) = self.make(due) {
                     self.send(partition).await?;
                 }
                 turn += 1;
@@ -147,12 +150,14 @@ impl<'a, I: Io> Maker<'a, I> {
         Ok(())
     }
 
-    /// Waits until something is to be done, or lets others run where that is now.
+    /// Waits until something is to be done, or lets others run where that is now. Records that linger anyway are made
+    /// several at a time: a processor that wakes for each of them has no time left for the load.
     async fn rest(&self, next_due: Instant) {
         let linger = self.shard.plan.linger;
-        let lingering = self.filling.iter().flatten().map(|filling| filling.began.after(linger)).min();
-        let next = lingering.map_or(next_due, |lingering| lingering.min(next_due));
         let now = self.shard.io.now();
+        let lingering = self.filling.iter().flatten().map(|filling| filling.began.after(linger)).min();
+        let next_due = next_due.max(now.after(linger / TURNS_A_LINGER));
+        let next = lingering.map_or(next_due, |lingering| lingering.min(next_due));
         if next > now {
             self.shard.io.sleep(next.since(now)).await;
         } else {
@@ -161,7 +166,7 @@ impl<'a, I: Io> Maker<'a, I> {
     }
 
     /// Makes a record; answers the partition whose batch it made full.
-    fn make(&mut self, due: Instant, now: Instant) -> Option<usize> {
+    fn make(&mut self, due: Instant) -> Option<usize> {
         let plan = &self.shard.plan;
         let key = match plan.keys {
             Keys::None => None,
@@ -178,7 +183,7 @@ impl<'a, I: Io> Maker<'a, I> {
             writer: BatchWriter::new(self.producer.buffer()),
             first_sequence: sequence,
             due: self.spare.pop().unwrap_or_default(),
-            began: now,
+            began: due,
             timestamp: self.shard.io.timestamp(),
         });
         filling.due.push(due);
