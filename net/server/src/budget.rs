@@ -14,8 +14,11 @@ pub(crate) struct Budget {
 
 #[derive(Debug)]
 struct State {
-    free: u64,
+    /// What is handed out; more than there is in all where something was taken anyway.
+    used: u64,
     total: u64,
+    /// Whether somebody had to wait since this was last asked for.
+    ran_short: bool,
     /// Who waits, in order of arrival, each with a number of its own.
     queue: VecDeque<(u64, Signal)>,
     next_number: u64,
@@ -30,24 +33,37 @@ pub(crate) struct Share {
 
 impl Budget {
     pub(crate) fn new(total: u64) -> Self {
-        let state = State { free: total, total, queue: VecDeque::new(), next_number: 0 };
+        let state = State { used: 0, total, ran_short: false, queue: VecDeque::new(), next_number: 0 };
         Self { state: Rc::new(RefCell::new(state)) }
     }
 
     /// What is handed out now.
     pub(crate) fn used(&self) -> u64 {
-        let state = self.state.borrow();
-        state.total - state.free
+        self.state.borrow().used
     }
 
-    /// Takes `amount` if it is free and nobody waits for it.
-    pub(crate) fn try_take(&self, amount: u64) -> Option<Share> {
+    /// What there is in all.
+    pub(crate) fn total(&self) -> u64 {
+        self.state.borrow().total
+    }
+
+    /// What is not handed out.
+    pub(crate) fn free(&self) -> u64 {
+        let state = self.state.borrow();
+        state.total.saturating_sub(state.used)
+    }
+
+    /// Whether somebody has had to wait since the last call.
+    pub(crate) fn has_run_short(&self) -> bool {
         let mut state = self.state.borrow_mut();
-        if !state.queue.is_empty() || state.free < amount {
-            return None;
-        }
-        state.free -= amount;
-        Some(Share { budget: self.clone(), amount })
+        let has_waiting = !state.queue.is_empty();
+        core::mem::replace(&mut state.ran_short, false) || has_waiting
+    }
+
+    /// Takes `amount`, also where less is free: for what is there already and can't wait. Others wait for it.
+    pub(crate) fn take_anyway(&self, amount: u64) -> Share {
+        self.state.borrow_mut().used += amount;
+        Share { budget: self.clone(), amount }
     }
 
     /// Takes `amount`, after all who asked before. Dropped before it resolves, it gives up its place.
@@ -55,18 +71,38 @@ impl Budget {
     /// # Panics
     /// Where `amount` is more than there is in all: the caller's limits keep below it.
     pub(crate) async fn take(&self, amount: u64) -> Share {
-        assert!(amount <= self.state.borrow().total, "more is asked for than there is in all");
-        if let Some(share) = self.try_take(amount) {
+        self.take_between(amount, amount).await
+    }
+
+    /// Takes what is free, at least `least` and at most `most`, after all who asked before. Dropped before it resolves,
+    /// it gives up its place.
+    ///
+    /// # Panics
+    /// Where `least` is more than there is in all, or more than `most`.
+    pub(crate) async fn take_between(&self, least: u64, most: u64) -> Share {
+        assert!(least <= self.total(), "more is asked for than there is in all");
+        assert!(least <= most, "at least {least} and at most {most} are nothing");
+        let is_first = self.state.borrow().queue.is_empty();
+        if let Some(share) = is_first.then(|| self.take_free(least, most)).flatten() {
             return share;
         }
         let place = Place::join(self);
         loop {
             let turn = place.signal.wait();
-            if place.try_take(amount) {
-                return Share { budget: self.clone(), amount };
+            if let Some(share) = place.is_first().then(|| self.take_free(least, most)).flatten() {
+                return share;
             }
             turn.await;
         }
+    }
+
+    fn take_free(&self, least: u64, most: u64) -> Option<Share> {
+        let amount = self.free().min(most);
+        if amount < least {
+            return None;
+        }
+        self.state.borrow_mut().used += amount;
+        Some(Share { budget: self.clone(), amount })
     }
 
     /// Tells the first in the queue that something has changed.
@@ -87,11 +123,26 @@ impl Share {
         let mut more = self.budget.take(amount).await;
         self.amount += core::mem::take(&mut more.amount);
     }
+
+    /// What is taken.
+    pub(crate) fn amount(&self) -> u64 {
+        self.amount
+    }
+
+    /// Makes it `amount`: gives the rest back, or takes more anyway.
+    pub(crate) fn set(&mut self, amount: u64) {
+        {
+            let mut state = self.budget.state.borrow_mut();
+            state.used = state.used - self.amount + amount;
+        }
+        self.amount = amount;
+        self.budget.call_first();
+    }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.budget.state.borrow_mut().free += self.amount;
+        self.budget.state.borrow_mut().used -= self.amount;
         self.budget.call_first();
     }
 }
@@ -110,18 +161,13 @@ impl<'a> Place<'a> {
         state.next_number += 1;
         let signal = Signal::new();
         state.queue.push_back((number, signal.clone()));
+        state.ran_short = true;
         Self { budget, number, signal }
     }
 
-    /// Takes `amount` if this place is first and it is free.
-    fn try_take(&self, amount: u64) -> bool {
-        let mut state = self.budget.state.borrow_mut();
-        let first = state.queue.front().is_some_and(|&(number, _)| number == self.number);
-        if !first || state.free < amount {
-            return false;
-        }
-        state.free -= amount;
-        true
+    fn is_first(&self) -> bool {
+        let state = self.budget.state.borrow();
+        state.queue.front().is_some_and(|&(number, _)| number == self.number)
     }
 }
 
@@ -143,7 +189,7 @@ mod tests {
         let budget = Budget::new(10);
         let share = block_on(budget.take(7));
         assert_eq!(budget.used(), 7);
-        assert!(budget.try_take(4).is_none());
+        assert!(block_on(poll_once(budget.take(4))).is_none());
         drop(share);
         assert_eq!(budget.used(), 0);
     }
@@ -182,5 +228,35 @@ mod tests {
         assert!(block_on(poll_once(&mut small)).is_none());
         drop(large);
         assert!(block_on(poll_once(&mut small)).is_some());
+    }
+
+    #[test]
+    fn what_is_free_is_taken_between_the_least_and_the_most() {
+        let budget = Budget::new(10);
+        let first = block_on(budget.take_between(1, 6));
+        let second = block_on(budget.take_between(3, 6));
+        assert_eq!((first.amount(), second.amount()), (6, 4));
+        assert!(!budget.has_run_short());
+        let mut third = Box::pin(budget.take_between(1, 6));
+        assert!(block_on(poll_once(&mut third)).is_none());
+        drop(second);
+        assert_eq!(block_on(third).amount(), 4);
+        assert!(budget.has_run_short());
+        assert!(!budget.has_run_short(), "it was asked already");
+    }
+
+    #[test]
+    fn what_was_taken_anyway_is_waited_for() {
+        let budget = Budget::new(10);
+        let mut share = block_on(budget.take(4));
+        share.set(9);
+        let anyway = budget.take_anyway(5);
+        assert_eq!(budget.used(), 14);
+        let mut waiting = Box::pin(budget.take(1));
+        assert!(block_on(poll_once(&mut waiting)).is_none());
+        drop(anyway);
+        assert_eq!(block_on(poll_once(&mut waiting)).map(|share| share.amount()), Some(1));
+        share.set(2);
+        assert_eq!(budget.used(), 2);
     }
 }

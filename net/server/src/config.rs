@@ -73,6 +73,10 @@ pub struct Limits {
     pub frame_bytes: u32,
     /// Request bytes held by all connections of the shard; no more are read meanwhile.
     pub request_bytes: u64,
+    /// Bytes of replies held by all connections of the shard until their clients have taken them, and whole buffers of
+    /// which they hold a part. Fetches get fewer bytes meanwhile, then wait, then get none; connections whose clients
+    /// take nothing are closed. A reply may exceed it by a buffer or two.
+    pub reply_bytes: u64,
     /// Memory for chunks being written and the tails kept for readers, in bytes; appends wait meanwhile.
     pub pool_bytes: u64,
     /// How long a shutdown waits for clients and for files being removed; what the disk takes to close the logs comes on
@@ -88,6 +92,7 @@ impl Default for Limits {
             requests_in_flight: 64,
             frame_bytes: 100 << 20,
             request_bytes: 512 << 20,
+            reply_bytes: 128 << 20,
             pool_bytes: 256 << 20,
             drain: Duration::from_secs(5),
         }

@@ -12,7 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
 use core::future::poll_fn;
-use engine_io::{Closer, Io, SendPiece, Signal, Stream, StreamReader, StreamWriter, Task, deadline, first};
+use engine_io::{Closer, Io, Signal, Stream, StreamReader, Task, deadline, first};
 use engine_record::Instant;
 
 use crate::dispatch;
@@ -20,11 +20,9 @@ use crate::frame_reader::{FrameReadError, FrameReader, RequestFrame};
 use crate::hooks::Principal;
 use crate::notices::Notice;
 use crate::reply_queue::{PendingReply, ReplyQueue};
-use crate::response::{CloseReason, Reply, ReplyPiece, Response};
+use crate::response::{CloseReason, Response};
+use crate::sending::Sending;
 use crate::shard::Shard;
-
-/// Replies that are ready are sent together until they reach this many bytes.
-const SEND_BYTES: usize = 256 << 10;
 
 type CloserOf<I> = <<<I as Io>::Stream as Stream>::Reader as StreamReader>::Closer;
 
@@ -63,16 +61,19 @@ enum Doing {
 struct Activity {
     doing: Cell<Doing>,
     since: Cell<Instant>,
+    /// When bytes passed last, or what it does began.
+    moved_at: Cell<Instant>,
 }
 
 impl Activity {
     fn new(doing: Doing, now: Instant) -> Self {
-        Self { doing: Cell::new(doing), since: Cell::new(now) }
+        Self { doing: Cell::new(doing), since: Cell::new(now), moved_at: Cell::new(now) }
     }
 
     fn now_does(&self, doing: Doing, now: Instant) {
         self.doing.set(doing);
         self.since.set(now);
+        self.moved_at.set(now);
     }
 
     fn has_done(&self, doing: Doing, now: Instant) -> Option<Duration> {
@@ -85,6 +86,12 @@ impl<I: Io> Connection<I> {
     pub(crate) fn transferring(&self, now: Instant) -> Option<Duration> {
         let longest = [&self.reading, &self.writing].map(|task| task.has_done(Doing::Transferring, now));
         longest.into_iter().max().flatten()
+    }
+
+    /// How long the client has taken nothing of a reply that is being sent.
+    pub(crate) fn stuck(&self, now: Instant) -> Option<Duration> {
+        let is_sending = self.writing.doing.get() == Doing::Transferring;
+        is_sending.then(|| now.since(self.writing.moved_at.get()))
     }
 
     /// How long the client has asked for nothing and nothing was under way for it.
@@ -228,10 +235,10 @@ async fn write_replies<I: Io>(
 ) {
     let mut next = connection.replies.next().await;
     while let Some(reply) = next.take() {
-        let mut sending = Batch { replies: Vec::new(), bytes: 0, count: 0 };
+        let mut sending = Sending::new(shard.reply_memory());
         let Ok(response) = first(reply, connection.hung_up()).await else { break };
         let mut closing = sending.add(response);
-        while closing.is_none() && sending.bytes < SEND_BYTES {
+        while closing.is_none() && !sending.is_full() {
             let Some(mut waiting) = connection.replies.try_next() else { break };
             match poll_now(&mut waiting).await {
                 Some(ready) => closing = sending.add(ready),
@@ -241,9 +248,9 @@ async fn write_replies<I: Io>(
                 }
             }
         }
-        let count = sending.count;
+        let count = sending.count();
         connection.writing.now_does(Doing::Transferring, shard.io().now());
-        let sent = sending.send(&mut writer).await;
+        let sent = sending.send(&mut writer, || connection.writing.moved_at.set(shard.io().now())).await;
         connection.writing.now_does(Doing::Resting, shard.io().now());
         connection.replies.sent(count);
         if let Some(reason) = closing {
@@ -273,60 +280,4 @@ async fn poll_now<I: Io>(reply: &mut PendingReply<I>) -> Option<Response<I>> {
         Poll::Pending => Poll::Ready(None),
     })
     .await
-}
-
-/// Replies that leave together.
-struct Batch<I: Io> {
-    replies: Vec<Reply<I>>,
-    /// Bytes of them that are in memory.
-    bytes: usize,
-    /// Requests answered by them, those without a reply included.
-    count: usize,
-}
-
-impl<I: Io> Batch<I> {
-    /// Adds a response; `Some` where the connection must be closed after what is here.
-    fn add(&mut self, response: Response<I>) -> Option<CloseReason> {
-        self.count += 1;
-        match response {
-            Response::Reply(reply) => {
-                self.bytes += reply.pieces.iter().map(ReplyPiece::memory_bytes).sum::<usize>();
-                self.replies.push(reply);
-                None
-            }
-            Response::Nothing => None,
-            Response::Close(reason) => Some(reason),
-        }
-    }
-
-    async fn send(self, writer: &mut <I::Stream as Stream>::Writer) -> std::io::Result<()> {
-        let mut held = Vec::new();
-        let mut memory: Vec<SendPiece<I>> = Vec::new();
-        for reply in self.replies {
-            held.push(reply.held);
-            for piece in reply.pieces {
-                match piece {
-                    ReplyPiece::Memory(piece) => memory.push(piece),
-                    ReplyPiece::File { file, position, bytes } => {
-                        writer.send(core::mem::take(&mut memory)).await?;
-                        writer.send_file(&file, position, bytes).await?;
-                    }
-                }
-            }
-        }
-        if !memory.is_empty() {
-            writer.send(memory).await?;
-        }
-        drop(held);
-        Ok(())
-    }
-}
-
-impl<I: Io> ReplyPiece<I> {
-    fn memory_bytes(&self) -> usize {
-        match self {
-            Self::Memory(piece) => piece.as_slice().len(),
-            Self::File { .. } => 0,
-        }
-    }
 }

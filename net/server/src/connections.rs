@@ -14,6 +14,8 @@ use crate::connection::Connection;
 
 /// A connection without requests is closed after this (`connections.max.idle.ms`).
 const IDLE_MAX: Duration = Duration::from_secs(600);
+/// Where others wait for the memory of replies, a client must take a part of what is sent to it within this.
+const STUCK_MAX: Duration = Duration::from_secs(10);
 /// A frame must be complete, and a reply taken, within this.
 const TRANSFER_MAX: Duration = Duration::from_secs(300);
 
@@ -90,14 +92,15 @@ impl<I: Io> Connections<I> {
         Listed { connections: self, number }
     }
 
-    /// Closes those that have been at one thing for too long; how many.
-    pub(crate) fn close_stalled(&self, now: Instant) -> usize {
+    /// Closes those that have been at one thing for too long; how many. `is_short` says that others wait for the memory of
+    /// their replies.
+    pub(crate) fn close_stalled(&self, now: Instant, is_short: bool) -> usize {
         let stalled: Vec<_> = self
             .state
             .borrow()
             .by_number
             .values()
-            .filter(|connection| is_stalled(connection, now))
+            .filter(|connection| is_stalled(connection, now, is_short))
             .cloned()
             .collect();
         stalled.iter().for_each(|connection| connection.close());
@@ -134,9 +137,11 @@ impl<I: Io> Connections<I> {
     }
 }
 
-fn is_stalled<I: Io>(connection: &Connection<I>, now: Instant) -> bool {
+fn is_stalled<I: Io>(connection: &Connection<I>, now: Instant, is_short: bool) -> bool {
     let beyond = |since: Option<Duration>, longest| since.is_some_and(|since| since > longest);
-    beyond(connection.transferring(now), TRANSFER_MAX) || beyond(connection.idle(now), IDLE_MAX)
+    beyond(connection.transferring(now), TRANSFER_MAX)
+        || beyond(connection.idle(now), IDLE_MAX)
+        || (is_short && beyond(connection.stuck(now), STUCK_MAX))
 }
 
 impl<I: Io> Drop for Admission<I> {

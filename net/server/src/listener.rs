@@ -55,10 +55,11 @@ pub(crate) async fn sweep<I: Io>(shard: Rc<Shard<I>>) {
     const EVERY: Duration = Duration::from_secs(10);
     loop {
         shard.io().sleep(EVERY).await;
-        let closed = shard.connections().close_stalled(shard.io().now());
+        let is_short = shard.reply_memory().has_run_short();
+        let closed = shard.connections().close_stalled(shard.io().now(), is_short);
         if closed > 0 {
             shard.notice(Notice::ConnectionStalled, |held_back| {
-                tracing::info!(closed, held_back, "connections were closed that did nothing");
+                tracing::info!(closed, is_short, held_back, "connections were closed that did nothing");
             });
         }
     }

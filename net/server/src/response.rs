@@ -5,6 +5,8 @@ use core::any::Any;
 use engine_io::{Io, SendPiece};
 use net_wire::{EncodeError, Message};
 
+use crate::budget::Share;
+
 /// What becomes of a connection after a request.
 pub(crate) enum Response<I: Io> {
     /// The client gets this frame.
@@ -32,6 +34,9 @@ pub(crate) enum CloseReason {
     /// An answer that can't be put into the version asked for: a fault of ours.
     #[error("the answer could not be encoded: {0}")]
     Encode(#[from] EncodeError),
+    /// Other replies hold the shard's memory, and don't let go of it.
+    #[error("there was no memory for an answer")]
+    NoMemory,
     /// A produce request that wants no answer failed; closing is the only way to tell.
     #[error("a produce request without acknowledgement failed")]
     UnacknowledgedFailure,
@@ -41,6 +46,8 @@ pub(crate) enum CloseReason {
 pub(crate) struct Reply<I: Io> {
     /// The frame's bytes in order.
     pub(crate) pieces: Vec<ReplyPiece<I>>,
+    /// Its part of the shard's reply memory, where that was reserved before it was made.
+    pub(crate) memory: Option<Share>,
     /// What must live until the bytes are sent, such as the segments they lie in.
     pub(crate) held: Vec<Box<dyn Any>>,
 }
@@ -63,7 +70,7 @@ pub(crate) enum ReplyPiece<I: Io> {
 impl<I: Io> Reply<I> {
     /// A reply that is all in memory.
     pub(crate) fn of(bytes: Vec<u8>) -> Self {
-        Self { pieces: vec![ReplyPiece::Memory(SendPiece::Owned(bytes))], held: Vec::new() }
+        Self { pieces: vec![ReplyPiece::Memory(SendPiece::Owned(bytes))], memory: None, held: Vec::new() }
     }
 }
 

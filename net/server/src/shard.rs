@@ -41,6 +41,7 @@ pub(crate) struct Shard<I: Io> {
     partitions: RefCell<BTreeMap<TopicPartition, Hosted<I>>>,
     connections: Rc<Connections<I>>,
     request_memory: Budget,
+    reply_memory: Budget,
     metrics: Metrics,
     notices: Notices,
     producer_ids: ProducerIds,
@@ -97,6 +98,7 @@ impl<I: Io> Shard<I> {
             io,
             id,
             request_memory: Budget::new(config.limits.request_bytes),
+            reply_memory: Budget::new(config.limits.reply_bytes),
             config,
             store,
             control,
@@ -140,6 +142,10 @@ impl<I: Io> Shard<I> {
 
     pub(crate) fn request_memory(&self) -> &Budget {
         &self.request_memory
+    }
+
+    pub(crate) fn reply_memory(&self) -> &Budget {
+        &self.reply_memory
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {

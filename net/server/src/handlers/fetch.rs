@@ -17,11 +17,13 @@ use net_wire::messages::fetch::{FetchPartition, FetchRequest, FetchTopic};
 use net_wire::topic_ref::TopicRef;
 use net_wire::{EncodeError, ErrorCode};
 
+use crate::budget::Share;
 use crate::dispatch::Request;
 use crate::endpoint::Endpoint;
 use crate::error_code;
 use crate::hooks::{Decision, Operation, Resource, authorize};
 use crate::partition::{AnyOf, Partition};
+use crate::reply_memory;
 use crate::response::{CloseReason, Reply, ReplyPiece, Response};
 use crate::shard::{NotServed, Shard};
 
@@ -51,6 +53,14 @@ struct Hosted {
     from: Offset,
 }
 
+/// What was read for all partitions, and the memory it keeps; none where there was none to be had.
+struct Answer<I: Io> {
+    fetched: Vec<Fetched<I>>,
+    memory: Option<Share>,
+    /// Whether it has fewer bytes than it might, for want of memory.
+    is_cut: bool,
+}
+
 /// What is answered for one partition.
 struct Fetched<I: Io> {
     topic: usize,
@@ -77,10 +87,11 @@ pub(crate) async fn handle<I: Io>(
     loop {
         let (moves, waitable) = watch(shard, &partitions);
         let last_turn = !waitable || shard.io().now() >= until;
-        if last_turn || has_news(shard, &partitions) || min_bytes == 0 {
-            let fetched = read_all(shard, &asked, &partitions).await;
-            if last_turn || is_enough(&fetched, min_bytes) {
-                return Ok(respond(shard, request, &asked, fetched)?);
+        let news = news(shard, &partitions);
+        if last_turn || news.is_some() || min_bytes == 0 {
+            let answer = read_all(shard, &asked, &partitions, news).await;
+            if last_turn || answer.is_enough(min_bytes) {
+                return Ok(respond(shard, request, &asked, answer)?);
             }
         }
         // The time running out is looked at above, like a move.
@@ -178,43 +189,74 @@ fn watch<I: Io>(shard: &Shard<I>, partitions: &[Asked<'_>]) -> (Vec<engine_io::W
     (moves, waitable)
 }
 
-/// Whether any partition has a record to read.
-fn has_news<I: Io>(shard: &Shard<I>, partitions: &[Asked<'_>]) -> bool {
-    partitions.iter().any(|asked| {
-        let partition = asked.hosted.and_then(|hosted| Ok((hosted, shard.partition(hosted.id)?)));
-        partition.is_ok_and(|(hosted, partition)| partition.offsets().high_watermark > hosted.from)
-    })
+/// What is known of the records to be read before they are.
+#[derive(Clone, Copy)]
+struct News {
+    /// The largest batch that there may be among them, in bytes.
+    batch_bytes: u32,
+    /// How many bytes of records the request allows for the partitions that have some.
+    bytes: u64,
 }
 
-/// Whether the answer is worth sending before its time: it has an error, or as many bytes as the client wants.
-fn is_enough<I: Io>(fetched: &[Fetched<I>], min_bytes: u64) -> bool {
-    let mut bytes = 0;
-    for partition in fetched {
-        match &partition.outcome {
-            Ok(read) => bytes += u64::from(read.bytes),
-            Err(_) => return true,
+/// `None` where no partition has a record to read.
+fn news<I: Io>(shard: &Shard<I>, partitions: &[Asked<'_>]) -> Option<News> {
+    let mut news: Option<News> = None;
+    for asked in partitions {
+        let Ok(hosted) = asked.hosted else { continue };
+        let Ok(partition) = shard.partition(hosted.id) else { continue };
+        if partition.offsets().high_watermark > hosted.from {
+            let before = news.unwrap_or(News { batch_bytes: 0, bytes: 0 });
+            let more = u64::try_from(asked.partition.partition_max_bytes).unwrap_or(0);
+            news = Some(News {
+                batch_bytes: before.batch_bytes.max(partition.settings().max_message_bytes),
+                bytes: before.bytes.saturating_add(more),
+            });
         }
     }
-    bytes >= min_bytes
+    news
 }
 
-/// Reads the partitions in order, until the request's limit is used up. The first one with data may exceed it by a
-/// batch, so that a large batch can always be read (KIP-74).
+impl<I: Io> Answer<I> {
+    /// Whether it is worth sending before its time: it has an error, or as many bytes as the client wants or as there
+    /// is memory for.
+    fn is_enough(&self, min_bytes: u64) -> bool {
+        let mut bytes = 0;
+        for partition in &self.fetched {
+            match &partition.outcome {
+                Ok(read) => bytes += u64::from(read.bytes),
+                Err(_) => return true,
+            }
+        }
+        self.is_cut || bytes >= min_bytes
+    }
+}
+
+/// Reads the partitions in order, until the request's limit is used up or the memory there is for it. The first one with
+/// data may exceed the limit by a batch, so that a large batch can always be read (KIP-74); so there is memory for the
+/// largest, or none is read.
 async fn read_all<I: Io>(
     shard: &Shard<I>,
     asked: &FetchRequest<'_>,
     partitions: &[Asked<'_>],
-) -> Vec<Fetched<I>> {
+    news: Option<News>,
+) -> Answer<I> {
     let limit = u32::try_from(asked.max_bytes)
         .unwrap_or(0)
         .min(shard.config().broker.fetch_bytes_max)
         .min(ANSWER_BYTES_MAX);
+    let wanted = news.map_or(0, |news| news.bytes.min(u64::from(limit)));
+    let memory = match news {
+        Some(news) => reply_memory::reserve(shard, u64::from(news.batch_bytes), wanted).await,
+        None => None,
+    };
+    let mut room = memory.as_ref().map_or(0, Share::amount);
+    let is_cut = room < wanted;
     let mut left = limit;
-    let mut nothing_yet = true;
+    let mut nothing_yet = memory.is_some();
     let mut fetched = Vec::with_capacity(partitions.len());
     for partition in partitions {
         let own_limit = u32::try_from(partition.partition.partition_max_bytes).unwrap_or(0);
-        let max_bytes = own_limit.min(left);
+        let max_bytes = own_limit.min(left).min(u32::try_from(room).unwrap_or(u32::MAX));
         let outcome = match partition.hosted {
             Ok(hosted) => read(shard, hosted, max_bytes, nothing_yet).await,
             Err(refused) => Err(refused),
@@ -224,10 +266,19 @@ async fn read_all<I: Io>(
         {
             nothing_yet = false;
             left = left.saturating_sub(read.bytes);
+            room = room.saturating_sub(bytes_kept(read));
         }
         fetched.push(Fetched { topic: partition.topic, index: partition.partition.partition, outcome });
     }
-    fetched
+    Answer { fetched, memory, is_cut }
+}
+
+fn bytes_kept<I: Io>(read: &Read<I>) -> u64 {
+    let kept = |piece: &StorePiece<I>| match piece {
+        StorePiece::Memory(piece) => reply_memory::bytes_kept(piece),
+        StorePiece::File { .. } => 0,
+    };
+    read.pieces.iter().map(kept).sum()
 }
 
 async fn read<I: Io>(
@@ -253,13 +304,13 @@ fn respond<I: Io>(
     shard: &Shard<I>,
     request: &Request<I>,
     asked: &FetchRequest<'_>,
-    fetched: Vec<Fetched<I>>,
+    answer: Answer<I>,
 ) -> Result<Response<I>, EncodeError> {
     let begin = start(request, ErrorCode::NONE, asked.topics.len());
     let mut writer = FetchResponseWriter::begin(FetchFrame::default(), &begin)?;
     let mut reads = Vec::new();
     let mut moved_away = false;
-    let mut fetched = fetched.into_iter().peekable();
+    let mut fetched = answer.fetched.into_iter().peekable();
     for (number, topic) in asked.topics.iter().enumerate() {
         let topic_ref = if request.version >= TOPIC_ID_FROM {
             TopicRef::Id(topic.topic_id)
@@ -282,7 +333,7 @@ fn respond<I: Io>(
     }
     let endpoints = shard.endpoints_told_if(moved_away && request.version >= ENDPOINTS_FROM, request);
     let endpoints: Vec<_> = endpoints.iter().map(Endpoint::on_wire).collect();
-    Ok(Response::Reply(splice(writer.finish(&endpoints)?, reads)))
+    Ok(Response::Reply(splice(writer.finish(&endpoints)?, reads, answer.memory)))
 }
 
 fn bytes<I: Io>(read: &Read<I>) -> usize {
@@ -315,10 +366,16 @@ fn not_found(version: i16, index: i32, why: NotServed) -> FetchedPartition<'stat
 }
 
 /// Puts the records between the pieces of the response, by reference.
-fn splice<I: Io>(frame: FetchFrame, reads: Vec<Read<I>>) -> Reply<I> {
+fn splice<I: Io>(frame: FetchFrame, reads: Vec<Read<I>>, memory: Option<Share>) -> Reply<I> {
     let pieces: Vec<Piece> = frame.pieces().collect();
     let head = Rc::new(frame.head);
-    let mut reply = Reply { pieces: Vec::with_capacity(pieces.len() + reads.len()), held: Vec::new() };
+    let kept = head.len() as u64 + reads.iter().map(bytes_kept).sum::<u64>();
+    let memory = memory.map(|mut memory| {
+        memory.set(kept);
+        memory
+    });
+    let mut reply =
+        Reply { pieces: Vec::with_capacity(pieces.len() + reads.len()), memory, held: Vec::new() };
     let mut reads = reads.into_iter();
     for piece in pieces {
         match piece {

@@ -17,6 +17,7 @@ use crate::dispatch::Request;
 use crate::error_code;
 use crate::hooks::{Decision, Operation, Resource, authorize};
 use crate::operations::{CLUSTER_OPERATIONS, TOPIC_OPERATIONS};
+use crate::reply_memory;
 use crate::response::{CloseReason, Response};
 use crate::shard::Shard;
 
@@ -25,6 +26,9 @@ const NULL_MEANS_ALL_FROM: i16 = 1;
 
 /// From this version on a topic that isn't known by its id has no name.
 const NULL_NAME_FROM: i16 = 12;
+
+/// How much reply memory must be free for an answer to be made.
+const ROOM_BYTES: u64 = 64 << 10;
 
 /// One topic of the answer. It holds nothing of the metadata: others may be created before the answer is written, and
 /// each would have to copy what is held.
@@ -49,6 +53,10 @@ pub(crate) async fn handle<I: Io>(
         Some(_) | None => {
             shard.image().topics_by_name().map(|topic| Found::Topic { name: None, id: topic.id }).collect()
         }
+    };
+    // It may be much larger than what was asked, so it isn't made while there is no memory for replies.
+    let Some(_room) = reply_memory::reserve(shard, ROOM_BYTES, ROOM_BYTES).await else {
+        return Err(CloseReason::NoMemory);
     };
     let image = shard.image();
     let operations = |asked: bool, all: i32| if asked { all } else { OPERATIONS_NOT_ASKED };

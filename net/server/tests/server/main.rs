@@ -35,6 +35,7 @@ mod produce;
 mod produce_refusals;
 mod producer_ids;
 mod restarts;
+mod slow_readers;
 mod stops;
 
 use net_wire::ApiKey;
