@@ -73,6 +73,9 @@ pub struct Limits {
     pub frame_bytes: u32,
     /// Request bytes held by all connections of the shard; no more are read meanwhile.
     pub request_bytes: u64,
+    /// Bytes of large requests other than produces (lists of topics and partitions from 16 KiB on) that are worked on at a
+    /// time; others wait for 10 seconds, then their connection is closed. They take up to 50 times as much memory.
+    pub list_bytes: u64,
     /// Bytes of replies held by all connections of the shard until their clients have taken them, and whole buffers of
     /// which they hold a part. Fetches get fewer bytes meanwhile, then wait, then get none; connections whose clients
     /// take nothing are closed. A reply may exceed it by a buffer or two.
@@ -92,6 +95,7 @@ impl Default for Limits {
             requests_in_flight: 64,
             frame_bytes: 100 << 20,
             request_bytes: 512 << 20,
+            list_bytes: 16 << 20,
             reply_bytes: 128 << 20,
             pool_bytes: 256 << 20,
             drain: Duration::from_secs(5),

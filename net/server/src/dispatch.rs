@@ -15,6 +15,7 @@ use crate::handlers;
 use crate::hooks;
 use crate::metrics::Stage;
 use crate::reply_queue::PendingReply;
+use crate::request_limits;
 use crate::response::{CloseReason, Response};
 use crate::shard::Shard;
 
@@ -81,6 +82,9 @@ pub(crate) async fn start<I: Io>(
     if !request.api.versions().contains(request.version) {
         return Box::pin(ready(unsupported_version(&request)));
     }
+    if let Err(reason) = request_limits::check(&request) {
+        return Box::pin(ready(Response::Close(reason)));
+    }
     hold_back(shard, &request);
     if request.api == ApiKey::Produce {
         handlers::produce::start(shard, request).await
@@ -99,6 +103,10 @@ fn hold_back<I: Io>(shard: &Shard<I>, request: &Request<I>) {
 
 async fn finish<I: Io>(shard: Rc<Shard<I>>, request: Request<I>) -> Response<I> {
     let (api, received_at) = (request.api, request.received_at);
+    let _turn = match request_limits::admit(&shard, &request).await {
+        Ok(turn) => turn,
+        Err(reason) => return Response::Close(reason),
+    };
     let answered = match api {
         ApiKey::Fetch => handlers::fetch::handle(&shard, &request).await,
         ApiKey::ListOffsets => handlers::list_offsets::handle(&shard, &request).await,

@@ -40,6 +40,7 @@ mod operations;
 mod partition;
 mod reply_memory;
 mod reply_queue;
+mod request_limits;
 mod response;
 mod run_shard;
 mod sending;
@@ -47,6 +48,7 @@ pub mod settings;
 mod shard;
 mod tasks;
 mod together;
+mod turns;
 
 pub use control::run::run_control;
 pub use endpoint::Endpoint;

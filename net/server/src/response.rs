@@ -34,7 +34,20 @@ pub(crate) enum CloseReason {
     /// An answer that can't be put into the version asked for: a fault of ours.
     #[error("the answer could not be encoded: {0}")]
     Encode(#[from] EncodeError),
-    /// Other replies hold the shard's memory, and don't let go of it.
+    /// A request that takes many times its size in memory, and is larger than such a request may be.
+    #[error("{api} of {bytes} bytes, more than the {most} it may have")]
+    TooLarge {
+        /// The API.
+        api: net_wire::ApiKey,
+        /// The size of its body.
+        bytes: usize,
+        /// What it may be.
+        most: usize,
+    },
+    /// A produce request with more partitions than may be in one.
+    #[error("a produce request with more than {0} partitions")]
+    TooManyPartitions(usize),
+    /// Other requests or replies hold the shard's memory, and don't let go of it.
     #[error("there was no memory for an answer")]
     NoMemory,
     /// A produce request that wants no answer failed; closing is the only way to tell.

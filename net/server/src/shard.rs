@@ -41,6 +41,7 @@ pub(crate) struct Shard<I: Io> {
     partitions: RefCell<BTreeMap<TopicPartition, Hosted<I>>>,
     connections: Rc<Connections<I>>,
     request_memory: Budget,
+    list_memory: Budget,
     reply_memory: Budget,
     metrics: Metrics,
     notices: Notices,
@@ -98,6 +99,7 @@ impl<I: Io> Shard<I> {
             io,
             id,
             request_memory: Budget::new(config.limits.request_bytes),
+            list_memory: Budget::new(config.limits.list_bytes),
             reply_memory: Budget::new(config.limits.reply_bytes),
             config,
             store,
@@ -142,6 +144,10 @@ impl<I: Io> Shard<I> {
 
     pub(crate) fn request_memory(&self) -> &Budget {
         &self.request_memory
+    }
+
+    pub(crate) fn list_memory(&self) -> &Budget {
+        &self.list_memory
     }
 
     pub(crate) fn reply_memory(&self) -> &Budget {

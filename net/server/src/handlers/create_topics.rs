@@ -17,6 +17,7 @@ use crate::hooks::{Decision, Operation, Resource, authorize};
 use crate::response::{CloseReason, Response};
 use crate::settings::{ListedSetting, PARTITIONS_MAX, SettingError, TopicSettings};
 use crate::shard::Shard;
+use crate::turns::Turns;
 
 /// What stands for "the broker's default" in a count.
 const DEFAULT: i32 = -1;
@@ -79,7 +80,9 @@ pub(crate) async fn handle<I: Io>(
         *named.entry(topic.name).or_default() += 1;
     }
     let mut outcomes = Vec::with_capacity(named.len());
+    let mut turns = Turns::new(shard.io());
     for topic in &asked.topics {
+        turns.step().await;
         let outcome = match named.get(topic.name) {
             Some(1) => create(shard, request, topic, asked.validate_only).await,
             // Answered once, at the first mention.

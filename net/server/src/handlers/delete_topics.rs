@@ -15,6 +15,7 @@ use crate::error_code;
 use crate::hooks::{Decision, Operation, Resource, authorize};
 use crate::response::{CloseReason, Response};
 use crate::shard::Shard;
+use crate::turns::Turns;
 
 /// From this version on topics are given by name or id.
 const BY_ID_FROM: i16 = 6;
@@ -85,7 +86,9 @@ pub(crate) async fn handle<I: Io>(
     };
     let mut mentions = Mentions::of(&topics);
     let mut outcomes = Vec::with_capacity(topics.len());
+    let mut turns = Turns::new(shard.io());
     for topic in &topics {
+        turns.step().await;
         outcomes.extend(match (refusal(shard, request.version, topic), mentions.answer(topic)) {
             (Some(error), _) => Some(refuse(topic, error)),
             (None, Mention::Once) => delete(shard, request, &mentions, topic).await,

@@ -26,6 +26,7 @@ use crate::partition::{AnyOf, Partition};
 use crate::reply_memory;
 use crate::response::{CloseReason, Reply, ReplyPiece, Response};
 use crate::shard::{NotServed, Shard};
+use crate::turns::Turns;
 
 /// From this version on topics are named by id.
 const TOPIC_ID_FROM: i16 = 13;
@@ -83,15 +84,15 @@ pub(crate) async fn handle<I: Io>(
     let max_wait = Duration::from_millis(u64::try_from(asked.max_wait_ms).unwrap_or(0)).min(WAIT_MAX);
     let until = request.received_at.after(max_wait);
     let min_bytes = u64::try_from(asked.min_bytes).unwrap_or(0);
-    let partitions = resolve(shard, request.version, &asked.topics);
+    let partitions = resolve(shard, request.version, &asked.topics).await;
     loop {
-        let (moves, waitable) = watch(shard, &partitions);
+        let (moves, waitable) = watch(shard, &partitions).await;
         let last_turn = !waitable || shard.io().now() >= until;
-        let news = news(shard, &partitions);
+        let news = news(shard, &partitions).await;
         if last_turn || news.is_some() || min_bytes == 0 {
             let answer = read_all(shard, &asked, &partitions, news).await;
             if last_turn || answer.is_enough(min_bytes) {
-                return Ok(respond(shard, request, &asked, answer)?);
+                return Ok(respond(shard, request, &asked, answer).await?);
             }
         }
         // The time running out is looked at above, like a move.
@@ -137,15 +138,18 @@ fn start<I: Io>(request: &Request<I>, error_code: ErrorCode, topic_count: usize)
 }
 
 /// Finds the partitions asked for, in the request's order.
-fn resolve<'a, I: Io>(shard: &Shard<I>, version: i16, topics: &'a [FetchTopic<'_>]) -> Vec<Asked<'a>> {
+async fn resolve<'a, I: Io>(shard: &Shard<I>, version: i16, topics: &'a [FetchTopic<'_>]) -> Vec<Asked<'a>> {
     let mut partitions = Vec::new();
+    let mut turns = Turns::new(shard.io());
     for (number, topic) in topics.iter().enumerate() {
+        turns.step().await;
         let id = if version >= TOPIC_ID_FROM {
             Ok(TopicId(topic.topic_id.0))
         } else {
             shard.topic_id(topic.topic).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)
         };
         for partition in &topic.partitions {
+            turns.step().await;
             let hosted = id.map_err(NotServed::from).and_then(|id| check(shard, id, partition));
             partitions.push(Asked { topic: number, partition, hosted });
         }
@@ -177,9 +181,11 @@ pub(crate) fn check_epoch<I: Io>(partition: &Partition<I>, known: i32) -> Result
 }
 
 /// The next moves of all partitions, and whether it makes sense to wait for one.
-fn watch<I: Io>(shard: &Shard<I>, partitions: &[Asked<'_>]) -> (Vec<engine_io::Wait>, bool) {
+async fn watch<I: Io>(shard: &Shard<I>, partitions: &[Asked<'_>]) -> (Vec<engine_io::Wait>, bool) {
     let mut moves = Vec::with_capacity(partitions.len());
+    let mut turns = Turns::new(shard.io());
     for asked in partitions {
+        turns.step().await;
         match asked.hosted.and_then(|hosted| shard.partition(hosted.id)) {
             Ok(partition) => moves.push(partition.next_move()),
             Err(_) => return (Vec::new(), false),
@@ -199,9 +205,11 @@ struct News {
 }
 
 /// `None` where no partition has a record to read.
-fn news<I: Io>(shard: &Shard<I>, partitions: &[Asked<'_>]) -> Option<News> {
+async fn news<I: Io>(shard: &Shard<I>, partitions: &[Asked<'_>]) -> Option<News> {
     let mut news: Option<News> = None;
+    let mut turns = Turns::new(shard.io());
     for asked in partitions {
+        turns.step().await;
         let Ok(hosted) = asked.hosted else { continue };
         let Ok(partition) = shard.partition(hosted.id) else { continue };
         if partition.offsets().high_watermark > hosted.from {
@@ -254,7 +262,9 @@ async fn read_all<I: Io>(
     let mut left = limit;
     let mut nothing_yet = memory.is_some();
     let mut fetched = Vec::with_capacity(partitions.len());
+    let mut turns = Turns::new(shard.io());
     for partition in partitions {
+        turns.step().await;
         let own_limit = u32::try_from(partition.partition.partition_max_bytes).unwrap_or(0);
         let max_bytes = own_limit.min(left).min(u32::try_from(room).unwrap_or(u32::MAX));
         let outcome = match partition.hosted {
@@ -300,7 +310,7 @@ async fn read<I: Io>(
     })
 }
 
-fn respond<I: Io>(
+async fn respond<I: Io>(
     shard: &Shard<I>,
     request: &Request<I>,
     asked: &FetchRequest<'_>,
@@ -311,7 +321,9 @@ fn respond<I: Io>(
     let mut reads = Vec::new();
     let mut moved_away = false;
     let mut fetched = answer.fetched.into_iter().peekable();
+    let mut turns = Turns::new(shard.io());
     for (number, topic) in asked.topics.iter().enumerate() {
+        turns.step().await;
         let topic_ref = if request.version >= TOPIC_ID_FROM {
             TopicRef::Id(topic.topic_id)
         } else {
@@ -319,6 +331,7 @@ fn respond<I: Io>(
         };
         writer.topic(topic_ref, topic.partitions.len())?;
         while let Some(partition) = fetched.next_if(|partition| partition.topic == number) {
+            turns.step().await;
             match partition.outcome {
                 Ok(read) => {
                     writer.partition(&found(partition.index, &read, asked.isolation_level), bytes(&read))?;

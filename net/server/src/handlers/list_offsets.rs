@@ -18,6 +18,7 @@ use crate::hooks::{Decision, Operation, Resource, authorize};
 use crate::partition::Partition;
 use crate::response::{CloseReason, Response};
 use crate::shard::Shard;
+use crate::turns::Turns;
 
 /// From this version on the answer names the record's leader epoch.
 const EPOCH_FROM: i16 = 4;
@@ -36,12 +37,15 @@ pub(crate) async fn handle<I: Io>(
 ) -> Result<Response<I>, CloseReason> {
     let asked: ListOffsetsRequest<'_> = request.decode()?;
     let mut topics = Vec::with_capacity(asked.topics.len());
+    let mut turns = Turns::new(shard.io());
     for topic in &asked.topics {
+        turns.step().await;
         let Decision::Allowed =
             authorize(&request.connection.principal, Operation::Describe, Resource::Topic(topic.name));
         let id = shard.topic_id(topic.name);
         let mut partitions = Vec::with_capacity(topic.partitions.len());
         for partition in &topic.partitions {
+            turns.step().await;
             let found = match id {
                 Some(id) => find(shard, request.version, id, partition).await,
                 None => Err(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),

@@ -20,6 +20,7 @@ use crate::operations::{CLUSTER_OPERATIONS, TOPIC_OPERATIONS};
 use crate::reply_memory;
 use crate::response::{CloseReason, Response};
 use crate::shard::Shard;
+use crate::turns::Turns;
 
 /// From this version on a null list asks for all topics and an empty one for none; before, an empty one for all.
 const NULL_MEANS_ALL_FROM: i16 = 1;
@@ -45,7 +46,9 @@ pub(crate) async fn handle<I: Io>(
     let found = match &asked.topics {
         Some(topics) if !topics.is_empty() || request.version >= NULL_MEANS_ALL_FROM => {
             let mut found = Vec::new();
+            let mut turns = Turns::new(shard.io());
             for topic in each_once(topics) {
+                turns.step().await;
                 found.push(find(shard, request, topic, asked.allow_auto_topic_creation).await);
             }
             found

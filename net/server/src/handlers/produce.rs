@@ -23,8 +23,10 @@ use crate::hooks::{Decision, Operation, Resource, authorize};
 use crate::metrics::Stage;
 use crate::partition::Partition;
 use crate::reply_queue::PendingReply;
+use crate::request_limits;
 use crate::response::{CloseReason, Response};
 use crate::shard::{NotServed, Shard};
+use crate::turns::Turns;
 
 /// From this version on a request may carry Zstandard.
 const ZSTD_FROM: i16 = 7;
@@ -102,6 +104,9 @@ pub(crate) async fn start<I: Io>(shard: &Rc<Shard<I>>, request: Request<I>) -> P
         Ok(view) => view,
         Err(error) => return Box::pin(core::future::ready(Response::Close(error.into()))),
     };
+    if let Err(reason) = request_limits::check_produce(&view) {
+        return Box::pin(core::future::ready(Response::Close(reason)));
+    }
     let acks = Acks::parse(view.acks);
     let refusal = match acks {
         _ if view.transactional_id.is_some() => Some(ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
@@ -110,7 +115,9 @@ pub(crate) async fn start<I: Io>(shard: &Rc<Shard<I>>, request: Request<I>) -> P
     };
     let acks = acks.unwrap_or(Acks::Leader);
     let mut topics = Vec::with_capacity(view.topics().len());
+    let mut turns = Turns::new(shard.io());
     for topic in view.topics() {
+        turns.step().await;
         topics.push(append_topic(shard, &request, &topic, acks, refusal).await);
     }
     let timeout = Duration::from_millis(u64::try_from(view.timeout_ms).unwrap_or(0));
@@ -150,7 +157,9 @@ async fn append_topic<I: Io>(
     };
     let Decision::Allowed = authorize(&request.connection.principal, Operation::Write, Resource::Topic(name));
     let mut partitions = Vec::with_capacity(topic.partitions().len());
+    let mut turns = Turns::new(shard.io());
     for partition in topic.partitions() {
+        turns.step().await;
         let result = match (refusal, id) {
             (Some(error), _) => Err(error.into()),
             (None, None) => Err(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.into()),

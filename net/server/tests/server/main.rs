@@ -29,6 +29,7 @@ mod fetch;
 mod fetch_refusals;
 mod fetch_waits;
 mod idempotence;
+mod large_requests;
 mod list_offsets;
 mod metadata;
 mod produce;
