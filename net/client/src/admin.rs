@@ -1,6 +1,7 @@
 //! Questions and orders to the cluster as a whole: topics, brokers, offsets.
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use engine_io::Io;
@@ -16,8 +17,8 @@ use net_wire::{ApiKey, ErrorCode};
 
 use crate::client::{Client, ClientError, Purpose};
 use crate::connection::{Answer, Connection};
-use crate::consumer_core::{PartitionQuestion, Start};
-use crate::metadata::{BrokerId, Endpoint, Topic};
+use crate::consumer_core::{OffsetAnswer, PartitionQuestion, Start};
+use crate::metadata::{BrokerId, Endpoint, Metadata, Topic};
 use crate::protocol::list_offsets;
 use crate::random::{Backoff, Generator};
 
@@ -225,59 +226,64 @@ impl<I: Io> Admin<I> {
         partition: PartitionIndex,
         start: Start,
     ) -> Result<Offset, AdminError> {
-        let mut wanted = match start {
-            Start::At(offset) => return Ok(offset),
+        let found = self.offsets(topic, &[partition], start).await?;
+        let answer = found.into_iter().next().unwrap_or(Err(ErrorCode::UNKNOWN_SERVER_ERROR));
+        answer.map_err(|code| refused(topic, code, None).into())
+    }
+
+    /// The offset each of these partitions would be read from with this start, in their order, or why a broker didn't
+    /// say; the end where no record is that late. Each broker is asked once about all that it leads; what passes is
+    /// asked again a few times.
+    ///
+    /// # Errors
+    /// [`AdminError::Client`] where a broker gives no answer at all, [`AdminError::UnknownPartition`].
+    pub async fn offsets(
+        &self,
+        topic: &str,
+        partitions: &[PartitionIndex],
+        start: Start,
+    ) -> Result<Vec<Result<Offset, ErrorCode>>, AdminError> {
+        let wanted = match start {
+            Start::At(offset) => return Ok(vec![Ok(offset); partitions.len()]),
             Start::Earliest => EARLIEST,
             Start::Latest => LATEST,
             Start::Time(time) => time,
         };
+        let mut search = Search::new(topic, partitions, wanted);
         let mut attempts = Attempts::new(&self.client);
         loop {
-            match self.find_offset(topic, partition, wanted).await? {
-                Ok(Some(offset)) => return Ok(offset),
-                Ok(None) if wanted >= 0 => wanted = LATEST,
-                Ok(None) => return Err(refused(topic, ErrorCode::OFFSET_NOT_AVAILABLE, None).into()),
-                Err(code) => attempts.again_or(refused(topic, code, None)).await?,
+            self.ask_once(&mut search).await?;
+            match search.passing() {
+                Some(code) if attempts.again_or(refused(topic, code, None)).await.is_ok() => {}
+                Some(_) | None => break,
             }
         }
+        if search.look_at_ends() {
+            self.ask_once(&mut search).await?;
+        }
+        Ok(search.found())
     }
 
-    async fn find_offset(
-        &self,
-        topic: &str,
-        partition: PartitionIndex,
-        wanted: i64,
-    ) -> Result<Result<Option<Offset>, ErrorCode>, AdminError> {
-        let topic = Rc::<str>::from(topic);
-        self.client.refresh(Some(core::slice::from_ref(&topic))).await?;
-        let known = self.client.with_metadata(|metadata| {
-            let partitions = &metadata.topic(&topic)?.partitions;
-            partitions.get(usize::try_from(partition.0).ok()?).cloned()
-        });
-        let unknown = || AdminError::UnknownPartition { topic: (&*topic).into(), partition };
-        let known = known.ok_or_else(unknown)?;
-        let Some(leader) = known.leader else { return Ok(Err(ErrorCode::LEADER_NOT_AVAILABLE)) };
-        let connection = self.client.broker(leader, Purpose::Control).await?;
-        let leader_epoch = known.leader_epoch;
-        let question = PartitionQuestion {
-            topic: Rc::clone(&topic),
-            topic_id: TopicId::ZERO,
-            partition,
-            leader_epoch,
-            wanted,
-        };
-        let parts = [question];
-        let answer = self.client.ask(&connection, &list_offsets::request(&parts)).await?;
-        let found = list_offsets::decode(&mut answer.reader(), answer.version(), &parts)
-            .map_err(ClientError::from)?;
-        let found = found.parts.into_iter().flatten().next().ok_or_else(unknown)?;
-        Ok(if found.error.is_none() { Ok(found.offset) } else { Err(found.error) })
+    /// Asks the leaders of the partitions that have no final answer.
+    async fn ask_once(&self, search: &mut Search) -> Result<(), AdminError> {
+        self.client.refresh(Some(core::slice::from_ref(&search.topic))).await?;
+        let by_leader = self.client.with_metadata(|metadata| search.questions(metadata))?;
+        for (leader, (places, questions)) in by_leader {
+            let connection = self.client.broker(leader, Purpose::Control).await?;
+            let answer = self.client.ask(&connection, &list_offsets::request(&questions)).await?;
+            let answers = list_offsets::decode(&mut answer.reader(), answer.version(), &questions);
+            let answers = answers.map_err(ClientError::from)?;
+            for (place, answer) in places.into_iter().zip(answers.parts) {
+                search.take(place, answer);
+            }
+        }
+        Ok(())
     }
 
     /// A connection to the controller, asked for anew: it may have moved.
     async fn controller(&self) -> Result<Rc<Connection<I>>, ClientError> {
         self.client.refresh(Some(&[])).await?;
-        match self.client.with_metadata(crate::metadata::Metadata::controller) {
+        match self.client.with_metadata(Metadata::controller) {
             Some(controller) => self.client.broker(controller, Purpose::Control).await,
             None => self.client.any().await,
         }
@@ -315,6 +321,99 @@ fn refused(topic: &str, code: ErrorCode, message: Option<&str>) -> TopicRefused 
     TopicRefused { topic: topic.into(), code, message: message.map(Box::from) }
 }
 
+/// A search for the offsets of many partitions of one topic.
+struct Search {
+    topic: Rc<str>,
+    parts: Vec<SearchPart>,
+}
+
+struct SearchPart {
+    partition: PartitionIndex,
+    /// A time, or one of the protocol's numbers for an end.
+    wanted: i64,
+    /// `Ok(None)` where no record is that late; `None` before the first answer.
+    answer: Option<Result<Option<Offset>, ErrorCode>>,
+}
+
+impl SearchPart {
+    /// Whether another answer may come of asking again.
+    fn is_open(&self) -> bool {
+        match self.answer {
+            None => true,
+            Some(Ok(_)) => false,
+            Some(Err(code)) => passes(code),
+        }
+    }
+}
+
+/// Places of partitions in a [`Search`], and what is asked about them.
+type Questions = (Vec<usize>, Vec<PartitionQuestion>);
+
+impl Search {
+    fn new(topic: &str, partitions: &[PartitionIndex], wanted: i64) -> Self {
+        let part = |&partition: &PartitionIndex| SearchPart { partition, wanted, answer: None };
+        Self { topic: topic.into(), parts: partitions.iter().map(part).collect() }
+    }
+
+    /// What to ask each leader. Partitions without one are answered here.
+    fn questions(&mut self, metadata: &Metadata) -> Result<BTreeMap<BrokerId, Questions>, AdminError> {
+        let mut by_leader = BTreeMap::<_, Questions>::new();
+        let known = metadata.topic(&self.topic).map_or(&[][..], |topic| &topic.partitions);
+        for (place, part) in self.parts.iter_mut().enumerate().filter(|(_, part)| part.is_open()) {
+            let partition = part.partition;
+            let found = usize::try_from(partition.0).ok().and_then(|index| known.get(index));
+            let found = found
+                .ok_or_else(|| AdminError::UnknownPartition { topic: (&*self.topic).into(), partition })?;
+            let Some(leader) = found.leader else {
+                part.answer = Some(Err(ErrorCode::LEADER_NOT_AVAILABLE));
+                continue;
+            };
+            let (places, questions) = by_leader.entry(leader).or_default();
+            places.push(place);
+            questions.push(PartitionQuestion {
+                topic: Rc::clone(&self.topic),
+                topic_id: TopicId::ZERO,
+                partition,
+                leader_epoch: found.leader_epoch,
+                wanted: part.wanted,
+            });
+        }
+        Ok(by_leader)
+    }
+
+    fn take(&mut self, place: usize, answer: Option<OffsetAnswer>) {
+        let answer = answer.map_or(Err(ErrorCode::UNKNOWN_SERVER_ERROR), |OffsetAnswer { error, offset }| {
+            if error.is_none() { Ok(offset) } else { Err(error) }
+        });
+        self.parts[place].answer = Some(answer);
+    }
+
+    /// A refusal that passes; `None` where none is left.
+    fn passing(&self) -> Option<ErrorCode> {
+        self.parts.iter().filter(|part| part.is_open()).find_map(|part| part.answer?.err())
+    }
+
+    /// Has the end searched of partitions that hold no record as late as wanted; whether there are any.
+    fn look_at_ends(&mut self) -> bool {
+        let mut any = false;
+        for part in &mut self.parts {
+            if part.wanted >= 0 && part.answer == Some(Ok(None)) {
+                (part.wanted, part.answer, any) = (LATEST, None, true);
+            }
+        }
+        any
+    }
+
+    fn found(self) -> Vec<Result<Offset, ErrorCode>> {
+        let found = |part: SearchPart| match part.answer {
+            Some(Ok(Some(offset))) => Ok(offset),
+            Some(Ok(None)) | None => Err(ErrorCode::OFFSET_NOT_AVAILABLE),
+            Some(Err(code)) => Err(code),
+        };
+        self.parts.into_iter().map(found).collect()
+    }
+}
+
 /// How often something was tried.
 struct Attempts<'a, I: Io> {
     client: &'a Client<I>,
@@ -330,7 +429,7 @@ impl<'a, I: Io> Attempts<'a, I> {
     /// Waits for the next attempt where the refusal passes.
     async fn again_or(&mut self, refusal: TopicRefused) -> Result<(), TopicRefused> {
         self.failures += 1;
-        if !refusal.code.is_retriable() || self.failures >= ATTEMPTS_MAX || !is_worth_a_retry(refusal.code) {
+        if self.failures >= ATTEMPTS_MAX || !passes(refusal.code) {
             return Err(refusal);
         }
         self.client.io().sleep(RETRY.delay(self.failures, &mut self.generator)).await;
@@ -338,7 +437,7 @@ impl<'a, I: Io> Attempts<'a, I> {
     }
 }
 
-/// Orders about a topic that isn't there fail at once: it isn't coming.
-const fn is_worth_a_retry(code: ErrorCode) -> bool {
-    code.0 != ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.0
+/// Whether it is worth asking again. Orders about a topic that isn't there fail at once: it isn't coming.
+fn passes(code: ErrorCode) -> bool {
+    code.is_retriable() && code != ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
 }

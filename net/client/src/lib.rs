@@ -50,6 +50,7 @@ pub use connection::{Connection, ConnectionSettings};
 pub use consumer::Consumer;
 pub use consumer_core::{ConsumeError, ConsumedRecord, ConsumerSettings, FetchedRecords, OffsetReset, Start};
 pub use metadata::{BrokerId, Endpoint, Metadata};
+pub use net_wire::ErrorCode;
 pub use producer::{BatchDelivery, BatchHandle, DeliveryHandle, Producer, RecordMetadata, SendError};
 pub use producer_core::{Acks, Appended, DeliveryError, ProducerSettings};
 pub use record::{InvalidRecord, ProducerRecord};

@@ -273,3 +273,26 @@ fn topics_are_created_described_listed_and_deleted() {
         assert!(admin.delete_topic("made").await.is_err());
     });
 }
+
+#[test]
+fn offsets_of_many_partitions_take_one_question_a_broker() {
+    let setting = Setting::new(10);
+    let leaders: Vec<i32> = (0..1_000).map(|partition| partition % 2 + 1).collect();
+    setting.cluster.create("wide", &leaders);
+    setting.cluster.storage_fails("wide", 5, true);
+    setting.sim.block_on(async {
+        let admin = Admin::new(setting.client());
+        let partitions: Vec<_> = (0..1_000).map(PartitionIndex).collect();
+        let before = setting.cluster.request_count();
+        let found = admin.offsets("wide", &partitions, Start::Time(0)).await.unwrap();
+        let requests = setting.cluster.request_count() - before;
+        assert!(requests < 30, "{requests} requests for 1,000 partitions, one of which has failed");
+        for (partition, found) in found.into_iter().enumerate() {
+            let expected =
+                if partition == 5 { Err(ErrorCode::KAFKA_STORAGE_ERROR) } else { Ok(Offset::ZERO) };
+            assert_eq!(found, expected, "partition {partition}");
+        }
+        let unknown = admin.offsets("wide", &[PartitionIndex(1_000)], Start::Latest).await.unwrap_err();
+        assert!(matches!(unknown, AdminError::UnknownPartition { partition: PartitionIndex(1_000), .. }));
+    });
+}

@@ -1,6 +1,7 @@
 //! Fetch, without sessions: each request names all it wants.
 
 use core::ops::Range;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use engine_record::Offset;
@@ -8,7 +9,7 @@ use net_wire::messages::fetch::{FetchPartition, FetchTopic, PartitionData};
 use net_wire::messages::{FetchRequest, FetchResponse};
 use net_wire::{DecodeError, Message, Reader, Uuid};
 
-use super::{LeaderNews, TopicRef, milliseconds, throttle};
+use super::{LeaderNews, milliseconds, throttle};
 use crate::consumer_core::{ConsumerSettings, FetchAnswer, FetchPartAnswer, FetchPlan, PartitionQuestion};
 
 /// The first version that names topics by id.
@@ -58,8 +59,9 @@ pub(crate) fn decode(
     let response = FetchResponse::decode(&mut Reader::new(body), version)?;
     let mut news = LeaderNews::default();
     news.note_endpoints(&response.node_endpoints);
+    let answers = by_partition(&response);
     let parts = plan.parts.iter().map(|part| {
-        let found = find(&response, part)?;
+        let found = find(&answers, part)?;
         news.note_leader(&part.topic, part.partition, &found.current_leader);
         Some(FetchPartAnswer {
             error: found.error_code,
@@ -72,12 +74,20 @@ pub(crate) fn decode(
     Ok((FetchAnswer { error, throttle, parts, frame: Rc::new(frame) }, news))
 }
 
-fn find<'a>(response: &'a FetchResponse<'_>, part: &PartitionQuestion) -> Option<&'a PartitionData<'a>> {
-    let topics = response
-        .responses
-        .iter()
-        .filter(|topic| TopicRef { name: topic.topic, id: topic.topic_id }.is(&part.topic, part.topic_id));
-    topics.flat_map(|topic| &topic.partitions).find(|answer| answer.partition_index == part.partition.0)
+/// The answers by topic and partition; topics have a name or an id.
+type Answers<'a> = BTreeMap<(&'a str, Uuid, i32), &'a PartitionData<'a>>;
+
+fn by_partition<'a>(response: &'a FetchResponse<'_>) -> Answers<'a> {
+    let named = response.responses.iter().flat_map(|topic| {
+        let name = if topic.topic_id.is_zero() { topic.topic } else { "" };
+        topic.partitions.iter().map(move |answer| ((name, topic.topic_id, answer.partition_index), answer))
+    });
+    named.collect()
+}
+
+fn find<'a>(answers: &Answers<'a>, part: &'a PartitionQuestion) -> Option<&'a PartitionData<'a>> {
+    let by_name = || answers.get(&(&*part.topic, Uuid::ZERO, part.partition.0));
+    answers.get(&("", Uuid(part.topic_id.0), part.partition.0)).or_else(by_name).copied()
 }
 
 /// Where in `frame` a slice lies that was borrowed from it.

@@ -1,5 +1,7 @@
 //! ListOffsets.
 
+use std::collections::BTreeMap;
+
 use engine_record::Offset;
 use net_wire::messages::list_offsets::{ListOffsetsPartition, ListOffsetsTopic};
 use net_wire::messages::{ListOffsetsRequest, ListOffsetsResponse};
@@ -36,9 +38,12 @@ pub(crate) fn decode(
     parts: &[PartitionQuestion],
 ) -> Result<OffsetsAnswer, DecodeError> {
     let response = ListOffsetsResponse::decode(reader, version)?;
+    let named = response.topics.iter().flat_map(|topic| {
+        topic.partitions.iter().map(|answer| ((topic.name, answer.partition_index), answer))
+    });
+    let answers: BTreeMap<_, _> = named.collect();
     let find = |part: &PartitionQuestion| {
-        let topic = response.topics.iter().find(|topic| topic.name == &*part.topic)?;
-        let answer = topic.partitions.iter().find(|answer| answer.partition_index == part.partition.0)?;
+        let answer = answers.get(&(&*part.topic, part.partition.0))?;
         Some(OffsetAnswer { error: answer.error_code, offset: Offset::new(answer.offset) })
     };
     let parts = parts.iter().map(find).collect();

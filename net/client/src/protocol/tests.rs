@@ -1,11 +1,14 @@
 use engine_record::{Offset, Timestamp};
+use net_wire::messages::fetch::{FetchableTopicResponse, PartitionData};
+use net_wire::messages::list_offsets::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse};
 use net_wire::messages::produce::{
     PartitionProduceData, PartitionProduceResponse, TopicProduceData, TopicProduceResponse,
 };
-use net_wire::messages::{ProduceRequest, ProduceResponse};
+use net_wire::messages::{FetchResponse, ListOffsetsResponse, ProduceRequest, ProduceResponse};
 use net_wire::{ApiKey, ErrorCode, Message, Reader, RequestHeader, Writer, encode_request};
 
 use super::*;
+use crate::consumer_core::{FetchPlan, PartitionQuestion};
 use crate::producer_core::{Acks, ProducePart, ProducePlan};
 use crate::request::RequestId;
 
@@ -95,4 +98,57 @@ fn an_answer_in_another_order_is_put_into_the_plans_and_leaders_are_noted() {
     assert_eq!((third.error, third.base_offset), (ErrorCode::NOT_LEADER_OR_FOLLOWER, None));
     assert_eq!(news.leaders[0].2, LeaderHint { leader: BrokerId(4), leader_epoch: 9 });
     assert_eq!(news.endpoints[0].0, BrokerId(4));
+}
+
+fn questions(partitions: &[(&str, u8, i32)]) -> Vec<PartitionQuestion> {
+    let question = |&(topic, topic_id, partition): &(&str, u8, i32)| PartitionQuestion {
+        topic: topic.into(),
+        topic_id: TopicId([topic_id; 16]),
+        partition: PartitionIndex(partition),
+        leader_epoch: 0,
+        wanted: 0,
+    };
+    partitions.iter().map(question).collect()
+}
+
+#[test]
+fn fetched_partitions_are_found_by_the_topics_name_or_id_in_any_order() {
+    let parts = questions(&[("a", 1, 0), ("a", 1, 1), ("b", 2, 1), ("b", 2, 7)]);
+    let plan = FetchPlan { request: RequestId(0), broker: BrokerId(1), wait_max: Duration::ZERO, parts };
+    let data = |partition_index, high_watermark| PartitionData {
+        partition_index,
+        high_watermark,
+        ..Default::default()
+    };
+    let topic =
+        |topic, id, partitions| FetchableTopicResponse { topic, topic_id: Uuid([id; 16]), partitions };
+    for version in [12, 13] {
+        let responses = vec![topic("b", 2, vec![data(1, 21)]), topic("a", 1, vec![data(1, 11), data(0, 10)])];
+        let mut frame = Vec::new();
+        let response = FetchResponse { responses, ..Default::default() };
+        response.encode(&mut Writer::new(&mut frame), version).unwrap();
+        let (answer, _) = fetch::decode(frame, 0, version, &plan).unwrap();
+        let found = answer.parts.iter().map(|part| part.as_ref()?.high_watermark.map(Offset::value));
+        assert_eq!(found.collect::<Vec<_>>(), [Some(10), Some(11), Some(21), None], "version {version}");
+    }
+}
+
+#[test]
+fn found_offsets_are_put_into_the_order_of_the_questions() {
+    let parts = questions(&[("a", 0, 0), ("a", 0, 1), ("b", 0, 0)]);
+    let answer = |partition_index, offset| ListOffsetsPartitionResponse {
+        partition_index,
+        offset,
+        ..Default::default()
+    };
+    let topics = vec![
+        ListOffsetsTopicResponse { name: "b", partitions: vec![answer(0, 20)] },
+        ListOffsetsTopicResponse { name: "a", partitions: vec![answer(1, 11)] },
+    ];
+    let response = ListOffsetsResponse { topics, ..Default::default() };
+    let mut bytes = Vec::new();
+    response.encode(&mut Writer::new(&mut bytes), 5).unwrap();
+    let answers = list_offsets::decode(&mut Reader::new(&bytes), 5, &parts).unwrap();
+    let found = answers.parts.iter().map(|part| part.and_then(|part| part.offset).map(Offset::value));
+    assert_eq!(found.collect::<Vec<_>>(), [None, Some(11), Some(20)]);
 }

@@ -39,6 +39,8 @@ struct Log {
     /// So many of the next batches are promised and dropped, or appended twice.
     to_lose: u32,
     to_repeat: u32,
+    /// Its storage has failed.
+    is_faulty: bool,
 }
 
 impl Log {
@@ -119,6 +121,12 @@ impl Cluster {
     /// Appends and acknowledges, and lets nobody read what comes from now on.
     pub(crate) fn hides_what_comes(&self, name: &str, partition: usize) {
         self.with_log(name, partition, |log| log.readable_end = Some(log.end));
+    }
+
+    /// Nothing can be read of a partition from now on, or again.
+    pub(crate) fn storage_fails(&self, name: &str, partition: usize, is_faulty: bool) {
+        self.with_log(name, partition, |log| log.is_faulty = is_faulty);
+        self.appended.notify();
     }
 
     /// Lets everything be read again.
@@ -206,7 +214,7 @@ impl Cluster {
             }
             ApiKey::ListOffsets => {
                 let request = ListOffsetsRequest::decode(&mut reader, version).unwrap();
-                respond!(list_offsets(&self.state.borrow(), &request));
+                respond!(list_offsets(&self.state.borrow(), id, &request));
             }
             ApiKey::InitProducerId => {
                 let mut state = self.state.borrow_mut();
@@ -405,8 +413,9 @@ fn partitions_of<'a>(
 }
 
 fn has_news(state: &State, id: i32, request: &FetchRequest<'_>) -> bool {
-    partitions_of(state, request)
-        .any(|(log, offset)| log.is_none_or(|log| log.leader != id || offset != log.end_for_readers()))
+    partitions_of(state, request).any(|(log, offset)| {
+        log.is_none_or(|log| log.leader != id || log.is_faulty || offset != log.end_for_readers())
+    })
 }
 
 fn fetch<'a>(state: &'a State, id: i32, request: &FetchRequest<'a>) -> FetchResponse<'a> {
@@ -419,6 +428,9 @@ fn fetch<'a>(state: &'a State, id: i32, request: &FetchRequest<'a>) -> FetchResp
                 None => PartitionData { error_code: ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, ..base },
                 Some(log) if log.leader != id => {
                     PartitionData { error_code: ErrorCode::NOT_LEADER_OR_FOLLOWER, ..base }
+                }
+                Some(log) if log.is_faulty => {
+                    PartitionData { error_code: ErrorCode::KAFKA_STORAGE_ERROR, ..base }
                 }
                 Some(log) if offset > log.end => {
                     PartitionData { error_code: ErrorCode::OFFSET_OUT_OF_RANGE, ..base }
@@ -441,17 +453,26 @@ fn fetch<'a>(state: &'a State, id: i32, request: &FetchRequest<'a>) -> FetchResp
     FetchResponse { responses: responses.collect(), ..Default::default() }
 }
 
-fn list_offsets<'a>(state: &State, request: &ListOffsetsRequest<'a>) -> ListOffsetsResponse<'a> {
+fn list_offsets<'a>(state: &State, id: i32, request: &ListOffsetsRequest<'a>) -> ListOffsetsResponse<'a> {
     let topics = request.topics.iter().map(|topic| {
         let partitions = topic.partitions.iter().map(|partition| {
             let index = usize::try_from(partition.partition_index).unwrap();
-            let end = state.topics[topic.name].partitions[index].end_for_readers();
+            let log = &state.topics[topic.name].partitions[index];
+            let partition_index = partition.partition_index;
+            if log.is_faulty || log.leader != id {
+                let error_code = if log.is_faulty {
+                    ErrorCode::KAFKA_STORAGE_ERROR
+                } else {
+                    ErrorCode::NOT_LEADER_OR_FOLLOWER
+                };
+                return ListOffsetsPartitionResponse { partition_index, error_code, ..Default::default() };
+            }
+            let end = log.end_for_readers();
             let offset = match partition.timestamp {
                 EARLIEST => 0,
                 time if time >= 0 => -1,
                 _ => end,
             };
-            let partition_index = partition.partition_index;
             ListOffsetsPartitionResponse { partition_index, offset, ..Default::default() }
         });
         ListOffsetsTopicResponse { name: topic.name, partitions: partitions.collect() }

@@ -1,9 +1,9 @@
 //! `ringlog topic describe`.
 
 use engine_io::Io;
-use engine_record::{Offset, PartitionIndex};
+use engine_record::PartitionIndex;
 use net_client::metadata::Partition;
-use net_client::{Admin, AdminError, BrokerId, Client, Start};
+use net_client::{Admin, AdminError, BrokerId, Client, ErrorCode, Start};
 use serde_json::{Value, json};
 
 use super::{Common, print, table};
@@ -51,47 +51,48 @@ pub(super) fn run(name: &str, common: &Common) -> Result<(), Failure> {
 }
 
 async fn describe<I: Io>(client: &Client<I>, name: &str) -> Result<Described, AdminError> {
-    let admin = Admin::new(client.clone());
-    let topic = admin.describe_topic(name).await?;
-    let mut partitions = Vec::new();
-    for (index, partition) in (0..).map(PartitionIndex).zip(&topic.partitions) {
-        let leader = match partition.leader {
-            Some(broker) => Some(leader(client, &admin, (name, index), (broker, partition)).await?),
-            None => None,
-        };
+    let topic = Admin::new(client.clone()).describe_topic(name).await?;
+    let indexed = (0..).map(PartitionIndex).zip(&topic.partitions);
+    let led: Vec<_> =
+        indexed.filter(|(_, partition)| partition.leader.is_some()).map(|(index, _)| index).collect();
+    let mut offsets = offsets(client, name, &led).await?.into_iter();
+    let partitions = topic.partitions.iter().map(|partition| {
+        let offsets = partition.leader.and_then(|broker| Some((broker, offsets.next()?)));
         let ids = |brokers: &[BrokerId]| brokers.iter().map(|broker| broker.0).collect();
-        partitions.push(DescribedPartition {
-            leader,
+        DescribedPartition {
+            leader: offsets.map(|(broker, offsets)| leader(client, broker, partition, offsets)),
             replicas: ids(&partition.replicas),
             in_sync_replicas: ids(&partition.in_sync_replicas),
-        });
-    }
-    Ok(Described { id: topic.id.to_string(), partitions })
+        }
+    });
+    Ok(Described { id: topic.id.to_string(), partitions: partitions.collect() })
 }
 
-async fn leader<I: Io>(
+fn leader<I: Io>(
     client: &Client<I>,
-    admin: &Admin<I>,
-    at: (&str, PartitionIndex),
-    (broker, partition): (BrokerId, &Partition),
-) -> Result<Leader, AdminError> {
-    let offsets = match offsets(admin, at).await {
-        // One partition that can't be used doesn't hide the others.
-        Err(AdminError::Refused(refused)) => Err(refused.code.to_string()),
-        Err(error @ (AdminError::Client(_) | AdminError::UnknownPartition { .. })) => return Err(error),
-        Ok(offsets) => Ok(offsets),
-    };
+    broker: BrokerId,
+    partition: &Partition,
+    offsets: Result<Offsets, ErrorCode>,
+) -> Leader {
     let endpoint = client.with_metadata(|metadata| metadata.endpoint(broker).map(ToString::to_string));
-    Ok(Leader { broker: broker.0, endpoint, epoch: partition.leader_epoch, offsets })
+    let offsets = offsets.map_err(|code| code.to_string());
+    Leader { broker: broker.0, endpoint, epoch: partition.leader_epoch, offsets }
 }
 
+/// What can be read of these partitions. One that can't be used doesn't hide the others.
 async fn offsets<I: Io>(
-    admin: &Admin<I>,
-    (topic, index): (&str, PartitionIndex),
-) -> Result<Offsets, AdminError> {
-    let earliest = admin.offset(topic, index, Start::Earliest).await.map(Offset::value)?;
-    let latest = admin.offset(topic, index, Start::Latest).await.map(Offset::value)?;
-    Ok(Offsets { earliest, latest })
+    client: &Client<I>,
+    topic: &str,
+    partitions: &[PartitionIndex],
+) -> Result<Vec<Result<Offsets, ErrorCode>>, AdminError> {
+    let admin = Admin::new(client.clone());
+    let earliest = admin.offsets(topic, partitions, Start::Earliest).await?;
+    let latest = admin.offsets(topic, partitions, Start::Latest).await?;
+    let both = earliest
+        .into_iter()
+        .zip(latest)
+        .map(|(earliest, latest)| Ok(Offsets { earliest: earliest?.value(), latest: latest?.value() }));
+    Ok(both.collect())
 }
 
 /// The shard behind a broker id; other brokers count their ids from 0 or 1 and have none.
