@@ -77,7 +77,7 @@ pub(crate) async fn read_all<I: Io>(
     own: ShardId,
 ) -> Result<FoundCheckpoints, StoreError> {
     let folder = layout.checkpoints();
-    let names = io.list_folder(&folder).await.map_err(disk(DiskOperation::Folder, &folder))?;
+    let names = io.list_folder(&folder).await.map_err(disk(DiskOperation::ListFolder, &folder))?;
     let mut slots: BTreeMap<ShardId, Vec<Slot>> = BTreeMap::new();
     for (shard, slot) in names.iter().filter_map(|name| checkpoint_slot(name)) {
         slots.entry(shard).or_default().push(slot);

@@ -59,12 +59,12 @@ async fn remove_folder<I: Io>(io: &I, folder: &Path) -> Result<(), DiskError> {
     let names = match io.list_folder(folder).await {
         Ok(names) => names,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(DiskError::new(DiskOperation::Folder, folder, &error)),
+        Err(error) => return Err(DiskError::new(DiskOperation::ListFolder, folder, &error)),
     };
     for name in names {
         remove(io, &folder.join(name)).await?;
     }
-    io.remove_folder(folder).await.map_err(disk(DiskOperation::Folder, folder))?;
+    io.remove_folder(folder).await.map_err(disk(DiskOperation::Remove, folder))?;
     flush_parent(io, folder).await
 }
 
@@ -84,6 +84,6 @@ pub(crate) async fn delete_topic_folder<I: Io>(shard: &Shard<I>, topic: TopicId)
     match shard.io.remove_folder(&folder).await {
         Ok(()) => Ok(flush_parent(&shard.io, &folder).await?),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(DiskError::new(DiskOperation::Folder, &folder, &error).into()),
+        Err(error) => Err(DiskError::new(DiskOperation::Remove, &folder, &error).into()),
     }
 }

@@ -1,5 +1,6 @@
 //! What can go wrong, in three kinds: refusals that leave no trace, damage, and the store's own end.
 
+use core::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -24,13 +25,36 @@ pub enum DiskOperation {
     Allocate,
     /// Setting a file's size.
     Truncate,
-    /// Making, listing, renaming or removing an entry of a folder.
-    Folder,
+    /// Making a folder.
+    MakeFolder,
+    /// Listing a folder.
+    ListFolder,
+    /// Giving a file another name.
+    Rename,
+    /// Removing a file or a folder.
+    Remove,
+}
+
+impl fmt::Display for DiskOperation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Open => "opening",
+            Self::Read => "reading",
+            Self::Write => "writing to",
+            Self::Flush => "flushing",
+            Self::Allocate => "giving space to",
+            Self::Truncate => "setting the size of",
+            Self::MakeFolder => "making the folder",
+            Self::ListFolder => "listing the folder",
+            Self::Rename => "renaming a file to",
+            Self::Remove => "removing",
+        })
+    }
 }
 
 /// An operation on a file or folder that the system refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{operation:?} of {} failed: {kind} (os error {code:?})", path.display())]
+#[error("{operation} {} failed: {}", path.display(), self.cause())]
 pub struct DiskError {
     /// What was being done.
     pub operation: DiskOperation,
@@ -52,11 +76,25 @@ impl DiskError {
     pub(crate) fn is_storage_full(&self) -> bool {
         let is_full = matches!(self.kind, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
         match self.operation {
-            DiskOperation::Open | DiskOperation::Allocate | DiskOperation::Folder => is_full,
+            DiskOperation::Open
+            | DiskOperation::Allocate
+            | DiskOperation::MakeFolder
+            | DiskOperation::ListFolder
+            | DiskOperation::Rename
+            | DiskOperation::Remove => is_full,
             DiskOperation::Read | DiskOperation::Write | DiskOperation::Flush | DiskOperation::Truncate => {
                 false
             }
         }
+    }
+
+    /// The system's words and its number, or what is known without a number.
+    fn cause(&self) -> String {
+        let words = self
+            .code
+            .map_or_else(|| self.kind.to_string(), |code| io::Error::from_raw_os_error(code).to_string());
+        let mut letters = words.chars();
+        letters.next().map(|first| first.to_lowercase().chain(letters).collect()).unwrap_or_default()
     }
 }
 
@@ -265,5 +303,24 @@ impl From<StoreError> for AppendError {
             | StoreError::Held
             | StoreError::Closed => Self::Closed,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_operation_is_told_in_plain_words() {
+        let said =
+            |operation, error: &io::Error| DiskError::new(operation, Path::new("a/b"), error).to_string();
+        assert_eq!(
+            said(DiskOperation::Allocate, &io::Error::from_raw_os_error(28)),
+            "giving space to a/b failed: no space left on device (os error 28)"
+        );
+        assert_eq!(
+            said(DiskOperation::Flush, &io::ErrorKind::NotFound.into()),
+            "flushing a/b failed: entity not found"
+        );
     }
 }

@@ -141,7 +141,7 @@ pub async fn create<I: Io>(io: &I, folder: &Path, format: Format) -> Result<(), 
             return Err(FormatError::Exists);
         }
     }
-    io.create_folder(folder).await.map_err(disk(DiskOperation::Folder, folder))?;
+    io.create_folder(folder).await.map_err(disk(DiskOperation::MakeFolder, folder))?;
     let path = Layout::new(folder).format();
     io.write_file(&path, format.to_text().into_bytes()).await.map_err(disk(DiskOperation::Write, &path))?;
     Ok(())

@@ -162,7 +162,7 @@ fn decode_states(entry: &LogEntry) -> Result<(LeaderEpochs, Producers), CorruptC
 
 async fn make_folders<I: Io>(shard: &Shard<I>, opening: &Opening) -> Result<(), DiskError> {
     let folder = shard.layout.partition(opening.at);
-    shard.io.create_folder(&folder).await.map_err(disk(DiskOperation::Folder, &folder))?;
+    shard.io.create_folder(&folder).await.map_err(disk(DiskOperation::MakeFolder, &folder))?;
     if is_named(shard, opening).await? {
         return Ok(());
     }
@@ -190,7 +190,7 @@ async fn is_named<I: Io>(shard: &Shard<I>, opening: &Opening) -> Result<bool, Di
 
 /// The segments in a partition's folder, in order.
 pub(crate) async fn list_segments<I: Io>(io: &I, folder: &Path) -> Result<BTreeSet<SegmentId>, DiskError> {
-    let names = io.list_folder(folder).await.map_err(disk(DiskOperation::Folder, folder))?;
+    let names = io.list_folder(folder).await.map_err(disk(DiskOperation::ListFolder, folder))?;
     Ok(names.iter().filter_map(|name| layout::segment_base(name)).map(SegmentId).collect())
 }
 

@@ -59,6 +59,6 @@ pub(crate) async fn delete_topic<I: Io>(shard: &Rc<Shard<I>>, topic: TopicId) ->
 async fn list<I: Io>(io: &I, folder: &Path) -> Result<Vec<PathBuf>, DiskError> {
     match io.list_folder(folder).await {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        names => names.map_err(|error| DiskError::new(DiskOperation::Folder, folder, &error)),
+        names => names.map_err(|error| DiskError::new(DiskOperation::ListFolder, folder, &error)),
     }
 }

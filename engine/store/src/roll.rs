@@ -93,7 +93,7 @@ impl<I: Io> Partition<I> {
             None => self.open_or_refuse(spare.path()).await?,
         };
         if let Err(error) = self.shard.io.rename(spare.path(), path).await {
-            return Err(self.refuse_or_fail(DiskError::new(DiskOperation::Folder, path, &error)));
+            return Err(self.refuse_or_fail(DiskError::new(DiskOperation::Rename, path, &error)));
         }
         self.forget_spare(spare);
         Ok((file, spare.space()))

@@ -57,7 +57,7 @@ impl<I: Io> Store<I> {
         config.check()?;
         let layout = Layout::new(&config.folder);
         let folder = layout.checkpoints();
-        io.create_folder(&folder).await.map_err(disk(DiskOperation::Folder, &folder))?;
+        io.create_folder(&folder).await.map_err(disk(DiskOperation::MakeFolder, &folder))?;
         let found = checkpoint_files::read_all(io, &layout, config.shard).await?;
         let report = found.report();
         let topics = orphans::topics_found(io, &layout, config.shard, found.entries()).await?;

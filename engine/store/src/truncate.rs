@@ -213,6 +213,6 @@ pub(crate) async fn remove<I: Io>(io: &I, path: &Path) -> Result<(), DiskError> 
     match io.remove_file(path).await {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(DiskError::new(DiskOperation::Folder, path, &error)),
+        Err(error) => Err(DiskError::new(DiskOperation::Remove, path, &error)),
     }
 }
