@@ -13,7 +13,7 @@ use crate::client::{Client, Purpose};
 use crate::connection::{Answer, Connection};
 use crate::consumer_core::{
     ConsumeError, ConsumerAction, ConsumerCore, ConsumerSettings, FetchAnswer, FetchPlan, FetchedRecords,
-    ListOffsetsPlan, NotAssigned, OffsetsAnswer, Start,
+    ListOffsetsPlan, NotAssigned, OffsetsAnswer, Stalled, Start,
 };
 use crate::metadata::BrokerId;
 use crate::protocol::{LeaderNews, fetch, list_offsets};
@@ -109,6 +109,12 @@ impl<I: Io> Consumer<I> {
                 return Ok(None);
             }
         }
+    }
+
+    /// The partitions that have failed at every attempt for at least so long. They are tried on.
+    #[must_use]
+    pub fn stalled(&self, at_least: Duration) -> Vec<Stalled> {
+        self.shared.core.borrow().stalled(self.shared.client.io().now(), at_least)
     }
 
     /// Ends it.

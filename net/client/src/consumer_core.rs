@@ -14,9 +14,9 @@
 //! - An answer to a question asked before a seek is dropped.
 //! - A partition that can't go on says so once and rests until it is sought.
 
+mod action;
 mod fetched;
 
-use core::ops::Range;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
@@ -24,6 +24,10 @@ use std::rc::Rc;
 use engine_record::{Instant, Offset, PartitionIndex, TopicId};
 use net_wire::ErrorCode;
 
+pub use action::{
+    ConsumerAction, ConsumerPlan, FetchAnswer, FetchPartAnswer, FetchPlan, ListOffsetsPlan, OffsetAnswer,
+    OffsetsAnswer, PartitionQuestion,
+};
 pub use fetched::{ConsumedRecord, FetchedRecords, UnreadableBatch};
 
 use crate::errand::Errand;
@@ -136,114 +140,25 @@ pub enum ConsumeError {
     },
 }
 
+/// A partition that hasn't been read for a while, though it is tried again and again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stalled {
+    /// The topic.
+    pub topic: Rc<str>,
+    /// The partition.
+    pub partition: PartitionIndex,
+    /// Where reading would go on; `None` where that isn't known yet.
+    pub position: Option<Offset>,
+    /// Why the last attempt failed.
+    pub code: ErrorCode,
+    /// When the first attempt failed of those that have failed since anything was answered.
+    pub since: Instant,
+}
+
 /// A partition that isn't assigned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the partition is not assigned to this consumer")]
 pub struct NotAssigned;
-
-/// Something to be done. Each is answered by an event.
-#[derive(Debug)]
-pub enum ConsumerAction {
-    /// Connect to this broker.
-    Connect(BrokerId),
-    /// Fetch records; tell [`ConsumerCore::on_fetch`].
-    Fetch(FetchPlan),
-    /// Find offsets; tell [`ConsumerCore::on_offsets`].
-    ListOffsets(ListOffsetsPlan),
-    /// Ask for the metadata of the consumer's topics.
-    RefreshMetadata,
-}
-
-/// What there is to do now, and when to ask again if nothing happens before.
-#[derive(Debug, Default)]
-#[must_use]
-pub struct ConsumerPlan {
-    /// In this order.
-    pub actions: Vec<ConsumerAction>,
-    /// When time alone gives more to do.
-    pub wake_at: Option<Instant>,
-}
-
-/// A Fetch request.
-#[derive(Clone, Debug)]
-pub struct FetchPlan {
-    /// Its number.
-    pub request: RequestId,
-    /// Who gets it.
-    pub broker: BrokerId,
-    /// How long the broker may wait for something to answer.
-    pub wait_max: Duration,
-    /// Where to read, parts of one topic next to each other.
-    pub parts: Vec<PartitionQuestion>,
-}
-
-/// A ListOffsets request.
-#[derive(Clone, Debug)]
-pub struct ListOffsetsPlan {
-    /// Its number.
-    pub request: RequestId,
-    /// Who gets it.
-    pub broker: BrokerId,
-    /// What to find, parts of one topic next to each other.
-    pub parts: Vec<PartitionQuestion>,
-}
-
-/// What a request asks about one partition.
-#[derive(Clone, Debug)]
-pub struct PartitionQuestion {
-    /// The topic's name.
-    pub topic: Rc<str>,
-    /// The topic's id, zero if unknown.
-    pub topic_id: TopicId,
-    /// The partition.
-    pub partition: PartitionIndex,
-    /// The leader's epoch as far as known, else -1.
-    pub leader_epoch: i32,
-    /// The offset to fetch from, or the time whose offset is wanted (-1 latest, -2 earliest).
-    pub wanted: i64,
-}
-
-/// What a broker answered to a [`FetchPlan`].
-#[derive(Clone, Debug, Default)]
-pub struct FetchAnswer {
-    /// What was wrong with the request as a whole.
-    pub error: ErrorCode,
-    /// How long the broker asks not to be sent more.
-    pub throttle: Duration,
-    /// The bytes it came in.
-    pub frame: Rc<Vec<u8>>,
-    /// For each part of the plan, in its order; `None` where the answer doesn't mention it.
-    pub parts: Vec<Option<FetchPartAnswer>>,
-}
-
-/// What a broker answered about one partition.
-#[derive(Clone, Debug)]
-pub struct FetchPartAnswer {
-    /// Whether it could be read.
-    pub error: ErrorCode,
-    /// Exclusive; `None` where unknown.
-    pub high_watermark: Option<Offset>,
-    /// Where in the frame the record batches lie.
-    pub records: Range<usize>,
-}
-
-/// What a broker answered to a [`ListOffsetsPlan`].
-#[derive(Clone, Debug, Default)]
-pub struct OffsetsAnswer {
-    /// How long the broker asks not to be sent more.
-    pub throttle: Duration,
-    /// For each part of the plan, in its order; `None` where the answer doesn't mention it.
-    pub parts: Vec<Option<OffsetAnswer>>,
-}
-
-/// What a broker answered about the offset of a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OffsetAnswer {
-    /// Whether it could be found.
-    pub error: ErrorCode,
-    /// The offset; `None` where no record is that late.
-    pub offset: Option<Offset>,
-}
 
 /// A partition, as consumers name it.
 type Name = (Rc<str>, PartitionIndex);
@@ -269,6 +184,8 @@ struct Reading {
     generation: u64,
     in_flight: Option<RequestId>,
     failures: u32,
+    /// The first failure's time and the last one's reason, of those that have followed each other.
+    failing: Option<(Instant, ErrorCode)>,
     retry_at: Option<Instant>,
 }
 
@@ -412,6 +329,20 @@ impl ConsumerCore {
         }
     }
 
+    /// The partitions that have failed at every attempt for at least so long, by name.
+    #[must_use]
+    pub fn stalled(&self, now: Instant, at_least: Duration) -> Vec<Stalled> {
+        let failing = self.partitions.iter().filter_map(|((topic, partition), reading)| {
+            let (since, code) = reading.failing.filter(|&(since, _)| now.since(since) >= at_least)?;
+            let position = match reading.position {
+                Position::At(_) => Some(reading.fetch_offset),
+                Position::Find(_) | Position::Resting => None,
+            };
+            Some(Stalled { topic: Rc::clone(topic), partition: *partition, position, code, since })
+        });
+        failing.collect()
+    }
+
     /// Whether [`ConsumerCore::take_ready`] has something.
     #[must_use]
     pub fn is_ready(&self) -> bool {
@@ -431,6 +362,7 @@ impl Reading {
             generation: 0,
             in_flight: None,
             failures: 0,
+            failing: None,
             retry_at: None,
         }
     }
@@ -451,7 +383,16 @@ impl Reading {
 
     const fn rest(&mut self) {
         self.seek(Start::Latest);
+        self.failing = None;
         self.position = Position::Resting;
+    }
+
+    const fn fail(&mut self, now: Instant, code: ErrorCode) {
+        let since = match self.failing {
+            Some((since, _)) => since,
+            None => now,
+        };
+        self.failing = Some((since, code));
     }
 
     fn pause(&mut self, now: Instant, backoff: &Backoff, generator: &mut Generator) {
@@ -461,6 +402,7 @@ impl Reading {
 
     const fn succeed(&mut self) {
         self.failures = 0;
+        self.failing = None;
         self.retry_at = None;
     }
 
@@ -481,6 +423,11 @@ impl ConsumerCore {
     /// A broker can't be reached; perhaps it is no longer where the metadata says.
     pub fn on_connect_failed(&mut self, broker: BrokerId, now: Instant) {
         self.wants_metadata = true;
+        for reading in self.partitions.values_mut() {
+            if reading.leader == Some(broker) && reading.position != Position::Resting {
+                reading.fail(now, ErrorCode::NETWORK_EXCEPTION);
+            }
+        }
         let link = self.links.entry(broker).or_default();
         link.lost(now, &self.settings.retry, &mut self.generator);
     }
@@ -500,7 +447,10 @@ impl ConsumerCore {
                 reading.leader = told.leader;
                 reading.leader_epoch = told.leader_epoch;
             }
-            is_incomplete |= reading.leader.is_none() && reading.position != Position::Resting;
+            if reading.leader.is_none() && reading.position != Position::Resting {
+                is_incomplete = true;
+                reading.fail(now, ErrorCode::LEADER_NOT_AVAILABLE);
+            }
             let refused = metadata.topic_error(topic).filter(|error| !error.is_retriable());
             if let Some(code) = refused.filter(|_| reading.position != Position::Resting) {
                 reading.rest();
@@ -618,6 +568,7 @@ impl ConsumerCore {
             return;
         }
         self.wants_metadata = true;
+        reading.fail(now, code);
         reading.pause(now, &self.settings.retry, &mut self.generator);
     }
 

@@ -48,7 +48,9 @@ pub use batch::{BatchWriter, SealedBatch};
 pub use client::{Client, ClientError, ClientSettings, Purpose};
 pub use connection::{Connection, ConnectionSettings};
 pub use consumer::Consumer;
-pub use consumer_core::{ConsumeError, ConsumedRecord, ConsumerSettings, FetchedRecords, OffsetReset, Start};
+pub use consumer_core::{
+    ConsumeError, ConsumedRecord, ConsumerSettings, FetchedRecords, OffsetReset, Stalled, Start,
+};
 pub use metadata::{BrokerId, Endpoint, Metadata};
 pub use net_wire::ErrorCode;
 pub use producer::{BatchDelivery, BatchHandle, DeliveryHandle, Producer, RecordMetadata, SendError};

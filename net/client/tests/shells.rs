@@ -296,3 +296,23 @@ fn offsets_of_many_partitions_take_one_question_a_broker() {
         assert!(matches!(unknown, AdminError::UnknownPartition { partition: PartitionIndex(1_000), .. }));
     });
 }
+
+#[test]
+fn a_partition_whose_storage_fails_is_told_of_and_read_on_once_it_can_be() {
+    let setting = Setting::new(11);
+    setting.cluster.create("t", &[1]);
+    setting.sim.block_on(async {
+        let producer = setting.producer(ProducerSettings::default());
+        producer.send(&ProducerRecord::new("t", b"v")).await.unwrap().await.unwrap();
+        setting.cluster.storage_fails("t", 0, true);
+        let consumer = setting.consumer();
+        consumer.assign("t", P0, Start::At(Offset::ZERO));
+        assert!(consumer.poll(Duration::from_secs(5)).await.unwrap().is_none());
+        let stalled = consumer.stalled(Duration::from_secs(4));
+        assert_eq!((stalled[0].partition, stalled[0].position), (P0, Some(Offset::ZERO)));
+        assert_eq!(stalled[0].code, ErrorCode::KAFKA_STORAGE_ERROR);
+        setting.cluster.storage_fails("t", 0, false);
+        assert_eq!(read(&consumer, 1).await, [b"v".to_vec()]);
+        assert_eq!(consumer.stalled(Duration::ZERO), []);
+    });
+}

@@ -9,7 +9,8 @@ use engine_io::Io;
 use engine_record::record::Header;
 use engine_record::{CorruptRecord, Offset, PartitionIndex};
 use net_client::{
-    Admin, AdminError, Client, ConsumedRecord, Consumer, ConsumerSettings, FetchedRecords, OffsetReset, Start,
+    Admin, Client, ConsumedRecord, Consumer, ConsumerSettings, ErrorCode, FetchedRecords, OffsetReset,
+    Stalled, Start,
 };
 use serde_json::{Value, json};
 
@@ -18,6 +19,8 @@ use crate::failure::Failure;
 
 /// How long to wait for records before looking around again.
 const POLL: Duration = Duration::from_secs(1);
+/// How long a partition may fail at every attempt until that is told. A leader that moves takes less.
+const STALL: Duration = Duration::from_secs(10);
 
 /// What `ringlog consume` is told.
 #[derive(Args, Clone, Debug)]
@@ -68,29 +71,35 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 async fn consume<I: Io>(client: &Client<I>, arguments: &Arguments) -> Result<(), Failure> {
     let partitions = partitions(client, arguments).await?;
-    let mut ends = Ends::default();
-    if arguments.until_end {
-        ends = Ends::ask(client, arguments, &partitions).await.map_err(|error| failed_admin(&error))?;
-        if ends.are_reached() {
-            return Ok(());
-        }
+    let mut ends = Ends::ask(client, arguments, &partitions).await?;
+    if ends.are_reached() {
+        return Ok(());
     }
     let consumer = Consumer::new(client.clone(), settings(arguments, client.io().random()));
     for &partition in &partitions {
         consumer.assign(&arguments.topic, partition, arguments.from);
     }
     let mut printer = Printer { out: io::stdout().lock(), json: arguments.json, left: arguments.count };
+    let mut watch = StallWatch::default();
     while printer.left != Some(0) {
         let polled = consumer.poll(POLL).await.map_err(|error| client::failed(&error))?;
-        let Some(records) = polled else { continue };
-        match printer.print(&records, ends.of(records.partition())) {
-            Err(PrintError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
-            Err(error) => return Err(client::failed(&error)),
-            Ok(()) => {}
+        let stalled = consumer.stalled(STALL);
+        for line in watch.news(&stalled) {
+            eprintln!("ringlog: {line}");
         }
-        ends.reach(records.partition(), records.next_offset());
-        if arguments.until_end && ends.are_reached() {
+        if let Some(records) = polled {
+            match printer.print(&records, ends.of(records.partition())) {
+                Err(PrintError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+                Err(error) => return Err(client::failed(&error)),
+                Ok(()) => {}
+            }
+            ends.reach(records.partition(), records.next_offset());
+        }
+        if ends.are_reached() {
             return Ok(());
+        }
+        if let Some(failure) = ends.out_of_reach(&stalled) {
+            return Err(failure);
         }
     }
     Ok(())
@@ -125,38 +134,112 @@ async fn partitions<I: Io>(
     }
 }
 
-/// Where reading ends in each partition, exclusive; zero once that is reached. Empty where reading doesn't end.
+/// Where reading ends in each partition, exclusive; zero once that is reached. `None` where reading doesn't end.
 #[derive(Debug, Default)]
-struct Ends(BTreeMap<PartitionIndex, Offset>);
+struct Ends(Option<BTreeMap<PartitionIndex, Offset>>);
 
 impl Ends {
+    /// Asks for them where that is of use: to stop there, or to see that an offset to begin at is none of the log's.
     async fn ask<I: Io>(
         client: &Client<I>,
         arguments: &Arguments,
         partitions: &[PartitionIndex],
-    ) -> Result<Self, AdminError> {
-        let admin = Admin::new(client.clone());
-        let mut ends = BTreeMap::new();
-        for &partition in partitions {
-            let start = admin.offset(&arguments.topic, partition, arguments.from).await?;
-            let end = admin.offset(&arguments.topic, partition, Start::Latest).await?;
-            ends.insert(partition, if start < end { end } else { Offset::ZERO });
+    ) -> Result<Self, Failure> {
+        let is_at = matches!(arguments.from, Start::At(_));
+        if !arguments.until_end && !is_at {
+            return Ok(Self(None));
         }
-        Ok(Self(ends))
+        let first = if is_at { Start::Earliest } else { arguments.from };
+        let firsts = offsets(client, &arguments.topic, partitions, first).await?;
+        let ends = offsets(client, &arguments.topic, partitions, Start::Latest).await?;
+        let mut left = BTreeMap::new();
+        for ((&partition, first), end) in partitions.iter().zip(firsts).zip(ends) {
+            let start = match arguments.from {
+                Start::At(offset) if offset < first || offset > end => {
+                    return Err(outside(&arguments.topic, partition, offset, (first, end)));
+                }
+                Start::At(offset) => offset,
+                Start::Earliest | Start::Latest | Start::Time(_) => first,
+            };
+            left.insert(partition, if start < end { end } else { Offset::ZERO });
+        }
+        Ok(Self(arguments.until_end.then_some(left)))
     }
 
     fn of(&self, partition: PartitionIndex) -> Option<Offset> {
-        self.0.get(&partition).copied()
+        self.0.as_ref()?.get(&partition).copied()
     }
 
     fn reach(&mut self, partition: PartitionIndex, next_offset: Offset) {
-        if self.of(partition).is_some_and(|end| next_offset >= end) {
-            self.0.insert(partition, Offset::ZERO);
+        let end = self.0.as_mut().and_then(|ends| ends.get_mut(&partition));
+        if let Some(end) = end.filter(|end| next_offset >= **end) {
+            *end = Offset::ZERO;
         }
     }
 
     fn are_reached(&self) -> bool {
-        self.0.values().all(|&end| end == Offset::ZERO)
+        self.0.as_ref().is_some_and(|ends| ends.values().all(|&end| end == Offset::ZERO))
+    }
+
+    /// Why reading ends before the ends are reached: nothing but stalled partitions is left to be read.
+    fn out_of_reach(&self, stalled: &[Stalled]) -> Option<Failure> {
+        let is_stalled = |partition| stalled.iter().any(|stalled| stalled.partition == partition);
+        let mut left = self.0.as_ref()?.iter().filter(|&(_, &end)| end != Offset::ZERO);
+        let all = left.clone().count();
+        left.all(|(&partition, _)| is_stalled(partition)).then(|| {
+            Failure::failed(format!(
+                "{all} of {} partitions can't be read to the end",
+                self.0.iter().flatten().count()
+            ))
+        })
+    }
+}
+
+async fn offsets<I: Io>(
+    client: &Client<I>,
+    topic: &str,
+    partitions: &[PartitionIndex],
+    start: Start,
+) -> Result<Vec<Offset>, Failure> {
+    let found = Admin::new(client.clone()).offsets(topic, partitions, start).await;
+    let found = found.map_err(|error| failed_admin(&error))?;
+    let named = partitions.iter().zip(found).map(|(partition, found)| {
+        found.map_err(|code| {
+            Failure::failed(format!("{topic}/{partition}: its offsets can't be told: {code}"))
+        })
+    });
+    named.collect()
+}
+
+fn outside(
+    topic: &str,
+    partition: PartitionIndex,
+    offset: Offset,
+    (first, end): (Offset, Offset),
+) -> Failure {
+    Failure::failed(format!(
+        "{topic}/{partition}: offset {offset} is outside {first}..{end}, which is what there is (the next record \
+         gets {end}); begin within it, or with --from earliest"
+    ))
+}
+
+/// Remembers which stalls have been told.
+#[derive(Debug, Default)]
+struct StallWatch(BTreeMap<PartitionIndex, ErrorCode>);
+
+impl StallWatch {
+    /// A line for each partition that stalls newly or for another reason, or goes on.
+    fn news(&mut self, stalled: &[Stalled]) -> Vec<String> {
+        let told = std::mem::take(&mut self.0);
+        self.0 = stalled.iter().map(|stalled| (stalled.partition, stalled.code)).collect();
+        let ended = told.keys().filter(|&partition| !self.0.contains_key(partition));
+        let ended = ended.map(|partition| format!("partition {partition} can be read again"));
+        let news = stalled.iter().filter(|stalled| told.get(&stalled.partition) != Some(&stalled.code));
+        let news = news.map(|Stalled { topic, partition, position, code, .. }| {
+            let at = position.map_or_else(String::new, |position| format!(" at offset {position}"));
+            format!("{topic}/{partition}: nothing can be read{at}: {code}; trying on")
+        });
+        news.chain(ended).collect()
     }
 }
 
@@ -240,16 +323,53 @@ mod tests {
         assert_eq!(bytes(None), Value::Null);
     }
 
+    fn at(offset: i64) -> Offset {
+        Offset::new(offset).unwrap()
+    }
+
+    const P0: PartitionIndex = PartitionIndex(0);
+    const P1: PartitionIndex = PartitionIndex(1);
+
+    fn stalled(partition: PartitionIndex, code: ErrorCode) -> Stalled {
+        let since = engine_record::Instant::ZERO;
+        Stalled { topic: "t".into(), partition, position: Some(at(3)), code, since }
+    }
+
     #[test]
     fn the_end_is_reached_when_it_is_in_every_partition() {
-        let at = |offset| Offset::new(offset).unwrap();
-        let (zero, one) = (PartitionIndex(0), PartitionIndex(1));
-        let mut ends = Ends(BTreeMap::from([(zero, at(5)), (one, at(3))]));
-        ends.reach(zero, at(4));
-        ends.reach(one, at(3));
+        let mut ends = Ends(Some(BTreeMap::from([(P0, at(5)), (P1, at(3))])));
+        ends.reach(P0, at(4));
+        ends.reach(P1, at(3));
         assert!(!ends.are_reached());
-        ends.reach(zero, at(9));
+        ends.reach(P0, at(9));
         assert!(ends.are_reached());
-        assert_eq!(ends.of(zero), Some(Offset::ZERO), "what came after the end isn't printed");
+        assert_eq!(ends.of(P0), Some(Offset::ZERO), "what came after the end isn't printed");
+        assert!(!Ends(None).are_reached(), "reading that has no end");
+    }
+
+    #[test]
+    fn reading_to_the_end_is_given_up_when_only_stalled_partitions_are_left() {
+        let mut ends = Ends(Some(BTreeMap::from([(P0, at(5)), (P1, at(3))])));
+        let stalled = [stalled(P1, ErrorCode::KAFKA_STORAGE_ERROR)];
+        assert!(ends.out_of_reach(&[]).is_none());
+        assert!(ends.out_of_reach(&stalled).is_none(), "the other one is read first");
+        ends.reach(P0, at(5));
+        let failure = ends.out_of_reach(&stalled).unwrap();
+        assert_eq!(failure.code(), 1);
+        assert_eq!(failure.to_string(), "1 of 2 partitions can't be read to the end");
+        assert!(Ends(None).out_of_reach(&stalled).is_none(), "reading that has no end waits");
+    }
+
+    #[test]
+    fn a_stall_is_told_once_for_each_reason_and_so_is_its_end() {
+        let mut watch = StallWatch::default();
+        let storage = [stalled(P1, ErrorCode::KAFKA_STORAGE_ERROR)];
+        let line = "t/1: nothing can be read at offset 3: KAFKA_STORAGE_ERROR (56); trying on";
+        assert_eq!(watch.news(&storage), [line]);
+        assert_eq!(watch.news(&storage), [""; 0]);
+        let network = [stalled(P1, ErrorCode::NETWORK_EXCEPTION)];
+        assert!(watch.news(&network)[0].contains("NETWORK_EXCEPTION"));
+        assert_eq!(watch.news(&[]), ["partition 1 can be read again"]);
+        assert_eq!(watch.news(&[]), [""; 0]);
     }
 }

@@ -267,6 +267,34 @@ fn a_topic_that_may_not_be_read_is_told() {
 }
 
 #[test]
+fn a_partition_that_only_fails_is_called_stalled_until_something_is_answered() {
+    let mut script = Script::new(settings(), Start::At(offset(7)));
+    let began = script.now;
+    for code in [ErrorCode::KAFKA_STORAGE_ERROR, ErrorCode::NOT_LEADER_OR_FOLLOWER] {
+        let plan = script.fetch();
+        script.core.on_fetch(plan.request, Ok(&answer(code, Vec::new())), script.now);
+        script.now = script.now.after(Duration::from_secs(1));
+        script.core.on_metadata(&metadata(0, &[1]), script.now);
+    }
+    assert_eq!(script.core.stalled(script.now, Duration::from_secs(3)), []);
+    let stalled = Stalled {
+        topic: "t".into(),
+        partition: P0,
+        position: Some(offset(7)),
+        code: ErrorCode::NOT_LEADER_OR_FOLLOWER,
+        since: began,
+    };
+    assert_eq!(script.core.stalled(script.now, Duration::from_secs(2)), [stalled]);
+    script.core.on_metadata(&metadata(1, &[-1]), script.now);
+    assert_eq!(script.core.stalled(script.now, Duration::ZERO)[0].code, ErrorCode::LEADER_NOT_AVAILABLE);
+    script.core.on_metadata(&metadata(2, &[2]), script.now);
+    script.bring(Vec::new());
+    assert_eq!(script.core.stalled(script.now, Duration::ZERO), []);
+    script.core.on_connect_failed(BrokerId(2), script.now);
+    assert_eq!(script.core.stalled(script.now, Duration::ZERO)[0].code, ErrorCode::NETWORK_EXCEPTION);
+}
+
+#[test]
 fn what_is_not_assigned_is_not_sought() {
     let mut core = ConsumerCore::new(settings());
     assert_eq!(core.seek("t", P0, Start::Latest), Err(NotAssigned));
