@@ -318,7 +318,9 @@ fn creatable(topic: &NewTopic) -> CreatableTopic<'_> {
 }
 
 fn refused(topic: &str, code: ErrorCode, message: Option<&str>) -> TopicRefused {
-    TopicRefused { topic: topic.into(), code, message: message.map(Box::from) }
+    // Some brokers give the code's own name as the message.
+    let message = message.filter(|&message| code.name() != Some(message)).map(Box::from);
+    TopicRefused { topic: topic.into(), code, message }
 }
 
 /// A search for the offsets of many partitions of one topic.
@@ -440,4 +442,18 @@ impl<'a, I: Io> Attempts<'a, I> {
 /// Whether it is worth asking again. Orders about a topic that isn't there fail at once: it isn't coming.
 fn passes(code: ErrorCode) -> bool {
     code.is_retriable() && code != ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_its_code_once_and_what_else_the_broker_says() {
+        let code = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
+        let text = |message| refused("t", code, message).to_string();
+        assert_eq!(text(None), "topic t: UNKNOWN_TOPIC_OR_PARTITION (3)");
+        assert_eq!(text(Some("UNKNOWN_TOPIC_OR_PARTITION")), text(None));
+        assert_eq!(text(Some("it is gone")), "topic t: UNKNOWN_TOPIC_OR_PARTITION (3) (it is gone)");
+    }
 }
