@@ -68,6 +68,9 @@ pub enum ClientError {
         /// Why not.
         cause: ConnectError,
     },
+    /// Several brokers were tried, and none can be reached; what each said, in the order they were tried.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    NoneReached(Vec<Self>),
     /// The broker didn't answer.
     #[error("no answer came")]
     NoAnswer(RequestFailure),
@@ -208,7 +211,7 @@ impl<I: Io> Client<I> {
     /// A connection to any broker: a known one, or one of the bootstrap list.
     ///
     /// # Errors
-    /// What the last one tried said.
+    /// What the one tried said, or [`ClientError::NoneReached`] with what each did.
     pub async fn any(&self) -> Result<Rc<Connection<I>>, ClientError> {
         let mut endpoints: Vec<_> = self.with_metadata(|metadata| {
             metadata.brokers().values().map(|broker| broker.endpoint.clone()).collect()
@@ -217,15 +220,26 @@ impl<I: Io> Client<I> {
         self.inner.turn.set(turn.wrapping_add(1));
         let known = endpoints.len();
         endpoints.rotate_left(turn % known.max(1));
-        endpoints.extend(self.inner.settings.bootstrap.iter().cloned());
-        let mut last = ClientError::NoBroker;
+        for endpoint in &self.inner.settings.bootstrap {
+            if !endpoints.contains(endpoint) {
+                endpoints.push(endpoint.clone());
+            }
+        }
+        let mut errors = Vec::new();
         for endpoint in endpoints {
             match self.connect(&endpoint, Purpose::Control).await {
                 Ok(connection) => return Ok(connection),
-                Err(error) => last = error,
+                Err(error) => errors.push(error),
             }
         }
-        Err(last)
+        Err(match errors.pop() {
+            None => ClientError::NoBroker,
+            Some(only) if errors.is_empty() => only,
+            Some(last) => {
+                errors.push(last);
+                ClientError::NoneReached(errors)
+            }
+        })
     }
 
     async fn connect(&self, endpoint: &Endpoint, purpose: Purpose) -> Result<Rc<Connection<I>>, ClientError> {

@@ -142,7 +142,7 @@ where
 /// A failure of this client, as it leaves the shard: with what to do where no broker is there.
 pub(crate) fn failed_client(error: &ClientError) -> Failure {
     match error {
-        ClientError::Connect { .. } => Failure::failed(format!(
+        ClientError::Connect { .. } | ClientError::NoneReached(_) => Failure::failed(format!(
             "no broker answers at {error}; start one with `ringlog serve`, or name another with --bootstrap"
         )),
         ClientError::NoBroker
@@ -198,6 +198,16 @@ mod tests {
         let failure = cluster("127.0.0.1").find().unwrap_err();
         assert_eq!(failure.code(), 2);
         assert!(failure.to_string().contains("--bootstrap"), "{failure}");
+    }
+
+    #[test]
+    fn each_broker_that_does_not_answer_is_named() {
+        let failure = run(&cluster("127.0.0.1:1,127.0.0.1:2"), MissingTopics::AreErrors, async |client| {
+            reach(&client).await
+        })
+        .unwrap_err();
+        let text = failure.to_string();
+        assert!(text.contains("127.0.0.1:1: ") && text.contains("127.0.0.1:2: "), "{text}");
     }
 
     #[test]
