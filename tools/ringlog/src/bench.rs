@@ -173,9 +173,7 @@ fn phases(arguments: &Arguments, setting: &mut Setting) -> Result<Vec<PhaseRepor
     let closed = Pace::Closed { batches_in_flight: arguments.partitions.saturating_mul(2).max(5) };
     let maximum = phase(arguments, setting, ("maximum", closed), Incident::None)?;
     let Some(rate) = maximum.part_of_rate(OPEN_LOOP_PERCENT) else {
-        return Err(Failure::failed(
-            "no record was acknowledged within the measured time; try a longer --duration",
-        ));
+        return Err(Failure::failed(maximum.why_nothing_was_acknowledged()));
     };
     let open = phase(arguments, setting, ("rate", Pace::Open { records_per_second: rate }), incident)?;
     Ok(vec![maximum, open])

@@ -67,6 +67,15 @@ impl PhaseReport {
         Some(rate.saturating_mul(percent) / 100).filter(|&part| part > 0)
     }
 
+    /// What to say where no rate can be told.
+    pub(super) fn why_nothing_was_acknowledged(&self) -> String {
+        let nothing = "no record was acknowledged within the measured time";
+        match &self.load.first_failure {
+            Some(why) => format!("{nothing}; {} could not be delivered, the first: {why}", self.load.failed),
+            None => format!("{nothing}; try a longer --duration"),
+        }
+    }
+
     /// Whether every acknowledged record was read back once and in order, and there were any.
     fn is_ok(&self) -> bool {
         let has_promises = self.load.verdict.is_some_and(|verdict| verdict.acknowledged > 0);

@@ -211,3 +211,18 @@ fn thousands_are_divided_and_nothing_else() {
     let shown = texts.map(|(number, decimals)| thousands(number, decimals));
     assert_eq!(shown, ["0", "999", "1,000", "1,234,567.9", "-1,234", "-123,456"]);
 }
+
+#[test]
+fn where_nothing_was_acknowledged_the_brokers_error_is_told() {
+    let mut silent = phase("maximum", None);
+    silent.load.acknowledged = throughput(0.0);
+    assert_eq!(silent.part_of_rate(60), None);
+    assert!(silent.why_nothing_was_acknowledged().contains("--duration"));
+    silent.load.failed = 40;
+    silent.load.first_failure = Some("refused by the broker: MESSAGE_TOO_LARGE (10)".to_owned());
+    assert_eq!(
+        silent.why_nothing_was_acknowledged(),
+        "no record was acknowledged within the measured time; 40 could not be delivered, the first: \
+         refused by the broker: MESSAGE_TOO_LARGE (10)"
+    );
+}
