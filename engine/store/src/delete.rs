@@ -64,13 +64,23 @@ async fn remove_folder<I: Io>(io: &I, folder: &Path) -> Result<(), DiskError> {
     for name in names {
         remove(io, &folder.join(name)).await?;
     }
-    io.remove_folder(folder).await.map_err(disk(DiskOperation::Remove, folder))?;
-    flush_parent(io, folder).await
+    remove_empty(io, folder).await
 }
 
-async fn flush_parent<I: Io>(io: &I, folder: &Path) -> Result<(), DiskError> {
+/// Removes an empty folder, durably; one that isn't there is fine.
+async fn remove_empty<I: Io>(io: &I, folder: &Path) -> Result<(), DiskError> {
+    unless_gone(io.remove_folder(folder).await).map_err(disk(DiskOperation::Remove, folder))?;
     let Some(parent) = folder.parent() else { return Ok(()) };
-    io.flush_folder(parent).await.map_err(disk(DiskOperation::Flush, parent))
+    // A parent that another shard has removed by now has taken the entry with it.
+    unless_gone(io.flush_folder(parent).await).map_err(disk(DiskOperation::Flush, parent))
+}
+
+/// Several shards remove what they share: that another was faster is as good.
+fn unless_gone(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    }
 }
 
 /// Removes a topic's folder, which holds no partition any more.
@@ -81,9 +91,5 @@ pub(crate) async fn delete_topic_folder<I: Io>(shard: &Shard<I>, topic: TopicId)
     let folder = shard.layout.topic(topic);
     remove(&shard.io, &shard.layout.topic_name(topic)).await?;
     remove(&shard.io, &shard.layout.topic_name_unfinished(topic)).await?;
-    match shard.io.remove_folder(&folder).await {
-        Ok(()) => Ok(flush_parent(&shard.io, &folder).await?),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(DiskError::new(DiskOperation::Remove, &folder, &error).into()),
-    }
+    Ok(remove_empty(&shard.io, &folder).await?)
 }
