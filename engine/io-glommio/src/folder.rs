@@ -1,11 +1,13 @@
 //! Folders and small files: plain blocking calls, each a job of the pool.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use rustix::fs::Advice;
 
 use crate::shrink::SHRINK_STEP_BYTES;
 
@@ -18,6 +20,18 @@ pub(crate) fn read_file(path: &Path, bytes_max: usize) -> io::Result<Vec<u8>> {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
     Ok(bytes)
+}
+
+/// Reads up to `bytes` bytes of a file from `position` on.
+pub(crate) fn read_range(path: &Path, position: u64, bytes: usize) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    // What lies around is not wanted: without this the system would read much of it ahead.
+    rustix::fs::fadvise(&file, 0, None, Advice::Random)?;
+    file.seek(SeekFrom::Start(position))?;
+    let limit = u64::try_from(bytes).unwrap_or(u64::MAX);
+    let mut read = Vec::new();
+    file.take(limit).read_to_end(&mut read)?;
+    Ok(read)
 }
 
 /// Replaces a file's content: neighbour, flush, rename, flush the folder.
@@ -62,6 +76,25 @@ pub(crate) fn list_folder(path: &Path) -> io::Result<Vec<PathBuf>> {
     }
     names.sort_unstable();
     Ok(names)
+}
+
+/// The files in a folder and their sizes, sorted.
+pub(crate) fn list_files(path: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        match entry.metadata() {
+            Ok(metadata) if metadata.is_file() => {
+                files.push((PathBuf::from(entry.file_name()), metadata.len()))
+            }
+            Ok(_) => {}
+            // Removed since the folder was read.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    files.sort_unstable();
+    Ok(files)
 }
 
 /// Makes a folder's entries durable.

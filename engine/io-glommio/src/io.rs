@@ -137,6 +137,10 @@ impl Io for GlommioIo {
         self.blocking(path, move |path| folder::read_file(path, bytes_max)).await
     }
 
+    async fn read_range(&self, path: &Path, position: u64, bytes: usize) -> io::Result<Vec<u8>> {
+        self.blocking(path, move |path| folder::read_range(path, position, bytes)).await
+    }
+
     async fn write_file(&self, path: &Path, bytes: Vec<u8>) -> io::Result<()> {
         self.blocking(path, move |path| folder::write_file(path, &bytes)).await
     }
@@ -147,6 +151,10 @@ impl Io for GlommioIo {
 
     async fn list_folder(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
         self.blocking(path, folder::list_folder).await
+    }
+
+    async fn list_files(&self, path: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
+        self.blocking(path, folder::list_files).await
     }
 
     async fn flush_folder(&self, path: &Path) -> io::Result<()> {

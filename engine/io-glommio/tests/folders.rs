@@ -71,3 +71,21 @@ fn renaming_and_removing_take_effect() {
         assert!(!inner.exists());
     });
 }
+
+#[test]
+fn files_are_listed_with_their_sizes_and_read_in_part() {
+    on_shard(|io, folder| async move {
+        io.create_folder(&folder.join("a")).await.unwrap();
+        let bytes: Vec<u8> = (0..=u8::MAX).cycle().take(10_000).collect();
+        io.write_file(&folder.join("c"), bytes.clone()).await.unwrap();
+        io.write_file(&folder.join("b"), Vec::new()).await.unwrap();
+        let listed = io.list_files(&folder).await.unwrap();
+        assert_eq!(listed, [(PathBuf::from("b"), 0), (PathBuf::from("c"), 10_000)]);
+        assert_eq!(io.read_range(&folder.join("c"), 4_000, 5_000).await.unwrap(), bytes[4_000..9_000]);
+        assert_eq!(io.read_range(&folder.join("c"), 9_000, 5_000).await.unwrap(), bytes[9_000..]);
+        assert_eq!(io.read_range(&folder.join("c"), 10_001, 1).await.unwrap(), []);
+        let missing = folder.join("d");
+        assert_eq!(io.list_files(&missing).await.unwrap_err().kind(), ErrorKind::NotFound);
+        assert_eq!(io.read_range(&missing, 0, 1).await.unwrap_err().kind(), ErrorKind::NotFound);
+    });
+}

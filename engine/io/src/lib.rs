@@ -113,6 +113,17 @@ pub trait Io: Clone + 'static {
     /// As the system says; [`io::ErrorKind::FileTooLarge`] over `bytes_max`.
     fn read_file(&self, path: &Path, bytes_max: usize) -> impl Future<Output = io::Result<Vec<u8>>>;
 
+    /// Reads up to `bytes` bytes of a file from `position` on, without opening it for longer; less only at its end.
+    ///
+    /// # Errors
+    /// As the system says.
+    fn read_range(
+        &self,
+        path: &Path,
+        position: u64,
+        bytes: usize,
+    ) -> impl Future<Output = io::Result<Vec<u8>>>;
+
     /// Makes `path` hold exactly `bytes`, durably and at once: once resolved, a crash leaves the new content; before,
     /// the old or the new. Writes a neighbour named `<path>.tmp`, flushes it, renames it, flushes the folder.
     ///
@@ -131,6 +142,12 @@ pub trait Io: Clone + 'static {
     /// # Errors
     /// As the system says.
     fn list_folder(&self, path: &Path) -> impl Future<Output = io::Result<Vec<PathBuf>>>;
+
+    /// The files in a folder with their sizes in bytes, sorted by name; folders in it are left out.
+    ///
+    /// # Errors
+    /// As the system says.
+    fn list_files(&self, path: &Path) -> impl Future<Output = io::Result<Vec<(PathBuf, u64)>>>;
 
     /// Makes the folder's entries durable.
     ///

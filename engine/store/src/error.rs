@@ -4,11 +4,12 @@ use core::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use engine_record::{CorruptBatch, TopicPartition};
+use engine_record::{CorruptBatch, ShardId, TopicPartition};
 
 use crate::checkpoint::CorruptCheckpoint;
 use crate::config::ConfigError;
 use crate::format::FormatError;
+use crate::layout;
 
 /// What was being done to a file or folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +117,7 @@ pub enum StoreError {
     #[error(transparent)]
     Disk(#[from] DiskError),
     /// Bytes that had been durable are damaged or gone. The partition is quarantined: nothing of it was changed.
-    #[error("{} is damaged at byte {position}: {why}", file.display())]
+    #[error("{}. {}", damage(file, *position, *why), advice(file, *why))]
     Corrupt {
         /// The damaged file.
         file: PathBuf,
@@ -176,6 +177,49 @@ pub enum Corruption {
     Records,
 }
 
+/// What is wrong with which file.
+fn damage(file: &Path, position: u64, why: Corruption) -> String {
+    let file = file.display();
+    match why {
+        Corruption::FileMissing => format!("{file} is missing, and held durable records"),
+        Corruption::FileTooShort => format!("{file} ends at byte {position}, before its durable records do"),
+        Corruption::Checkpoint(why) => format!("{file} is damaged: {why}"),
+        Corruption::Batch(_) | Corruption::Segments(_) | Corruption::Records => {
+            format!("{file} is damaged at byte {position}: {why}")
+        }
+    }
+}
+
+/// What can be done about a damaged file.
+fn advice(file: &Path, why: Corruption) -> String {
+    let slot = file.file_name().and_then(|name| layout::checkpoint_slot(Path::new(name)));
+    match (why, slot) {
+        (Corruption::Checkpoint(_), Some((shard, _))) => checkpoint_advice(file, shard),
+        (
+            Corruption::Checkpoint(_)
+            | Corruption::Batch(_)
+            | Corruption::FileTooShort
+            | Corruption::FileMissing
+            | Corruption::Segments(_)
+            | Corruption::Records,
+            _,
+        ) => "Nothing was changed. Stop the node and put the file, or the whole data folder, \
+                                  back from a copy; or give the topic up and delete it"
+            .to_owned(),
+    }
+}
+
+/// Both slots must go: the older one alone would be believed.
+fn checkpoint_advice(file: &Path, shard: ShardId) -> String {
+    let folder = file.parent().unwrap_or(file).display();
+    format!(
+        "It is the checkpoint of shard {shard}, which says how far its logs are durable. Nothing was changed. Put the \
+         whole data folder back from a copy; or move both {shard}.0 and {shard}.1 out of {folder}: the next start then \
+         scans the logs of that shard whole, but takes durable records that are missing at a log's end for ones that \
+         were never acknowledged"
+    )
+}
+
 /// The write or flush that ended the store. It is never tried again: whether it took effect can't be known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(transparent)]
@@ -219,7 +263,7 @@ pub enum ReadError {
     #[error(transparent)]
     Disk(#[from] DiskError),
     /// What was read isn't a batch of this log.
-    #[error("{} is damaged at byte {position}: {why}", file.display())]
+    #[error("{}", damage(file, *position, *why))]
     Corrupt {
         /// The damaged file.
         file: PathBuf,

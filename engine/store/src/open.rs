@@ -2,13 +2,14 @@
 //!
 //! ```text
 //!  checkpoint says      what happens
-//!  closed               nothing: the checkpoint is the log
+//!  closed               a look at the files (look.rs), nothing else: the checkpoint is the log
 //!  open                 scan from the checkpoint on; the tail behind the last good batch is cut off and fenced
 //!  nothing              no segment: a new log; else all segments are scanned, and only the last may end in a torn batch
 //! ```
 //!
 //! Damage below what the checkpoint calls durable is never cut: the partition doesn't open, and stays as it is.
 
+mod look;
 mod scan;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +20,7 @@ use std::rc::Rc;
 use engine_io::Io;
 use engine_log::{
     LeaderEpochs, Log, LogConfig, Producers, Recovered, RecoveredSegment, SegmentId, SegmentIndex,
-    SegmentSummary, decode_sidecar,
+    decode_sidecar,
 };
 use engine_record::{LeaderEpoch, Offset, TopicPartition};
 
@@ -31,6 +32,7 @@ use crate::partition::{Partition, Recorded, State};
 use crate::segment_file::SegmentFile;
 use crate::shard::Shard;
 use crate::truncate::{fence, remove};
+use look::{ClosedEnd, OnDisk};
 use scan::{Scanned, scan_chain};
 
 /// What a partition is opened with.
@@ -112,12 +114,15 @@ fn segment_files<I: Io>(
 
 async fn find<I: Io>(shard: &Rc<Shard<I>>, opening: &Opening) -> Result<Found, StoreError> {
     let entry = shard.checkpointer.unopened(opening.at);
-    if let Some(found) = entry.as_ref().and_then(|entry| as_closed(entry, opening.config)) {
-        return Ok(found);
+    let on_disk = OnDisk::list(&shard.io, &shard.layout.partition(opening.at)).await?;
+    if let Some(entry) = &entry {
+        on_disk.check_sizes(&entry.segments)?;
+        if let Some(found) = find_closed(shard, opening, entry, &on_disk).await? {
+            return Ok(found);
+        }
     }
     make_folders(shard, opening).await?;
-    let folder = shard.layout.partition(opening.at);
-    let segments = list_segments(&shard.io, &folder).await?;
+    let segments = on_disk.segments();
     match entry {
         Some(entry) => {
             let found = recover(shard, opening, &entry, &segments).await?;
@@ -128,6 +133,27 @@ async fn find<I: Io>(shard: &Rc<Shard<I>>, opening: &Opening) -> Result<Found, S
             Ok(Found { log, files: BTreeSet::new(), recorded: Recorded::Nothing })
         }
         None => recover_all(shard, opening, &segments).await,
+    }
+}
+
+/// The log that a closed entry describes, where it still ends so; `None` where it is to be scanned.
+async fn find_closed<I: Io>(
+    shard: &Rc<Shard<I>>,
+    opening: &Opening,
+    entry: &LogEntry,
+    on_disk: &OnDisk,
+) -> Result<Option<Found>, StoreError> {
+    let Some(found) = as_closed(entry, opening.config) else { return Ok(None) };
+    match on_disk.check_end(&shard.io, found.log.active_segment()).await? {
+        ClosedEnd::AsRecorded => Ok(Some(found)),
+        ClosedEnd::GoesOn => {
+            tracing::warn!(
+                partition = %opening.at,
+                "the log goes on behind where the checkpoint has it closed, as if an older checkpoint had been put \
+                 back; what is behind is scanned"
+            );
+            Ok(None)
+        }
     }
 }
 
@@ -188,12 +214,6 @@ async fn is_named<I: Io>(shard: &Shard<I>, opening: &Opening) -> Result<bool, Di
     }
 }
 
-/// The segments in a partition's folder, in order.
-pub(crate) async fn list_segments<I: Io>(io: &I, folder: &Path) -> Result<BTreeSet<SegmentId>, DiskError> {
-    let names = io.list_folder(folder).await.map_err(disk(DiskOperation::ListFolder, folder))?;
-    Ok(names.iter().filter_map(|name| layout::segment_base(name)).map(SegmentId).collect())
-}
-
 /// Scans from the checkpoint on.
 async fn recover<I: Io>(
     shard: &Rc<Shard<I>>,
@@ -202,17 +222,12 @@ async fn recover<I: Io>(
     on_disk: &BTreeSet<SegmentId>,
 ) -> Result<Found, StoreError> {
     let folder = shard.layout.partition(opening.at);
-    let corrupt = |segment: &SegmentSummary, why| StoreError::Corrupt {
-        file: layout::segment(&folder, segment.segment.0),
-        position: 0,
-        why,
-    };
-    let missing = entry.segments.iter().find(|known| !known.is_empty() && !on_disk.contains(&known.segment));
-    if let Some(missing) = missing {
-        return Err(corrupt(missing, Corruption::FileMissing));
-    }
     let active = *entry.active();
-    let (leader_epochs, producers) = decode_states(entry).map_err(|why| corrupt(&active, why.into()))?;
+    let (leader_epochs, producers) = decode_states(entry).map_err(|why| StoreError::Corrupt {
+        file: layout::segment(&folder, active.segment.0),
+        position: 0,
+        why: why.into(),
+    })?;
     let sealed = entry.segments.iter().take(entry.segments.len() - 1);
     let sealed: Vec<_> = sealed.map(|summary| RecoveredSegment { summary: *summary, index: None }).collect();
     let start = engine_log::Checkpoint {

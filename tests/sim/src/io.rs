@@ -56,7 +56,9 @@ impl SimIo {
             PathOperation::Open
             | PathOperation::CreateFolder
             | PathOperation::List
+            | PathOperation::ListFiles
             | PathOperation::ReadFile
+            | PathOperation::ReadRange
             | PathOperation::WriteFile
             | PathOperation::Rename
             | PathOperation::RemoveFile
@@ -136,6 +138,12 @@ impl Io for SimIo {
         self.on_path(PathOperation::ReadFile, path, move |disk, _| disk.read_whole(&owned, bytes_max)).await
     }
 
+    async fn read_range(&self, path: &Path, position: u64, bytes: usize) -> io::Result<Vec<u8>> {
+        let owned = path.to_owned();
+        let read = move |disk: &mut Disk, _| disk.read_range(&owned, position, bytes);
+        self.on_path(PathOperation::ReadRange, path, read).await
+    }
+
     async fn write_file(&self, path: &Path, bytes: Vec<u8>) -> io::Result<()> {
         let mut neighbour = path.as_os_str().to_owned();
         neighbour.push(".tmp");
@@ -156,6 +164,11 @@ impl Io for SimIo {
     async fn list_folder(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
         let owned = path.to_owned();
         self.on_path(PathOperation::List, path, move |disk, _| disk.list_folder(&owned)).await
+    }
+
+    async fn list_files(&self, path: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
+        let owned = path.to_owned();
+        self.on_path(PathOperation::ListFiles, path, move |disk, _| disk.list_files(&owned)).await
     }
 
     async fn flush_folder(&self, path: &Path) -> io::Result<()> {

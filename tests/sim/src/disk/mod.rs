@@ -190,12 +190,27 @@ impl Disk {
         Ok(image.read(0, bytes_max))
     }
 
+    /// Reads a part of a file.
+    pub(crate) fn read_range(&mut self, path: &Path, position: u64, bytes: usize) -> io::Result<Vec<u8>> {
+        let file = self.names.file(path)?;
+        Ok(self.file(file).live().read(position, bytes))
+    }
+
     pub(crate) fn create_folder(&mut self, path: &Path) -> io::Result<()> {
         self.names.create_folder(path)
     }
 
     pub(crate) fn list_folder(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
         self.names.list(path)
+    }
+
+    /// The files in a folder with their sizes.
+    pub(crate) fn list_files(&self, path: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
+        let with_size = |name: PathBuf| {
+            let file = self.names.file(&path.join(&name)).ok()?;
+            Some((name, self.files.get(&file)?.live().size()))
+        };
+        Ok(self.names.list(path)?.into_iter().filter_map(with_size).collect())
     }
 
     /// Makes the folder's names durable. Files that no name leads to any more, nor will after a crash, are forgotten.
