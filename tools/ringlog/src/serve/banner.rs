@@ -26,10 +26,7 @@ impl Banner<'_> {
         let state = if self.new { "NEW" } else { "EXISTING" };
         println!("{state} cluster {}, node {}", self.identity.cluster, self.identity.node);
         for (endpoint, &cpu) in self.started.endpoints.iter().zip(&self.options.cpus) {
-            println!(
-                "  broker {} at {}:{}, a shard on CPU {cpu}",
-                endpoint.broker, endpoint.host, endpoint.port
-            );
+            println!("  broker {} at {}, a shard on CPU {cpu}", endpoint.broker, address(endpoint));
         }
         println!("data      {}", self.folder());
         println!("flush     {}", self.durability());
@@ -37,7 +34,7 @@ impl Banner<'_> {
         println!("recovery  {}", self.recovery());
         println!("clients   {}", self.authentication());
         if let Some(first) = self.started.endpoints.first() {
-            let bootstrap = format!("{}:{}", first.host, first.port);
+            let bootstrap = address(first);
             println!("produce   echo hello | ringlog produce greetings --bootstrap {bootstrap}");
             println!("consume   ringlog consume greetings --from earliest --bootstrap {bootstrap}");
         }
@@ -111,6 +108,9 @@ impl Banner<'_> {
     }
 
     fn recovery(&self) -> String {
+        if self.new {
+            return "nothing to recover".to_owned();
+        }
         let partitions: usize = self.started.shards.iter().map(|shard| shard.partitions).sum();
         let offline: usize = self.started.shards.iter().map(|shard| shard.offline).sum();
         let scanned: u64 = self.started.shards.iter().map(|shard| shard.scanned_bytes).sum();
@@ -136,8 +136,14 @@ fn endpoint_json(shard: usize, endpoint: &Endpoint, cpu: u32) -> serde_json::Val
         "broker_id": endpoint.broker,
         "shard": shard,
         "cpu": cpu,
-        "address": format!("{}:{}", endpoint.host, endpoint.port),
+        "address": address(endpoint),
     })
+}
+
+/// As a client is told it: an IPv6 address stands in brackets.
+fn address(endpoint: &Endpoint) -> String {
+    let Endpoint { host, port, .. } = endpoint;
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
 fn write_cache(cache: WriteCache) -> &'static str {
@@ -150,4 +156,23 @@ fn write_cache(cache: WriteCache) -> &'static str {
 
 fn gibibytes(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 30)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_can_be_given_to_a_client_as_it_is() {
+        for (host, expected) in [
+            ("::1", "[::1]:9092"),
+            ("127.0.0.1", "127.0.0.1:9092"),
+            ("broker.example", "broker.example:9092"),
+        ] {
+            let text = address(&Endpoint { broker: 1_000, host: host.to_owned(), port: 9_092 });
+            assert_eq!(text, expected);
+            let parsed = net_client::Endpoint::parse(&text).unwrap();
+            assert_eq!((&*parsed.host, parsed.port), (host, 9_092));
+        }
+    }
 }
