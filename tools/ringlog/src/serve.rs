@@ -2,6 +2,7 @@
 
 mod banner;
 mod folder;
+mod listener;
 mod options;
 mod run;
 mod stats;

@@ -1,18 +1,16 @@
 //! From the command line and the configuration file to what the server uses.
 
+use std::fmt::Display;
 use std::fs;
-use std::net::{IpAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
 use engine_record::NodeId;
-use net_server::config::{
-    Config, ConfigFile, DEFAULT_PORT, Limits, ListenerConfig, SHARDS_MAX, check_node_id, parse_routing,
-    split_host_port,
-};
+use net_server::config::{Config, ConfigFile, Limits, SHARDS_MAX, check_node_id, parse_routing};
 use net_server::settings::BrokerSettings;
 use tuning::Cores;
 
 use super::Arguments;
+use super::listener::listener;
 use crate::failure::Failure;
 
 /// Where data go unless told otherwise.
@@ -47,13 +45,14 @@ impl Options {
         let usable = tuning::usable_cores(Path::new("/")).map_err(Failure::machine)?;
         let cpus = cpus(&usable, arguments.cpus.as_deref().or(file.cpus.as_deref()))?;
         let spare_cores = usable.cpus.iter().any(|usable| !cpus.contains(&usable.id));
+        let shards = u16::try_from(cpus.len()).expect("there are at most 1,000 shards");
         let listener = listener(
             arguments.listen.as_deref().or(file.listen.as_deref()).unwrap_or(LISTEN),
             arguments.advertise.as_deref().or(file.advertise.as_deref()),
+            shards,
         )?;
         let broker = BrokerSettings::from_file(&file.kafka).map_err(|error| in_file(arguments, &error))?;
         let data_folder = arguments.data_dir.clone().or(file.data_dir).unwrap_or_else(|| DATA_DIR.into());
-        let shards = u16::try_from(cpus.len()).expect("there are at most 1,000 shards");
         let limits = limits(&broker, shards);
         let config = Config { node, data_folder, listener, routing, shards, broker, limits };
         Ok(Self { config, cpus, spare_cores, configured: arguments.config.is_some() })
@@ -61,10 +60,22 @@ impl Options {
 }
 
 fn read_file(path: &Path) -> Result<ConfigFile, Failure> {
-    let text = fs::read_to_string(path)
-        .map_err(|error| Failure::usage(format!("configuration {}: {error}", path.display())))?;
-    ConfigFile::parse(&text)
-        .map_err(|error| Failure::usage(format!("configuration {}: {error}", path.display())))
+    let wrong = |error: &dyn Display| Failure::usage(format!("configuration {}: {error}", path.display()));
+    let text = fs::read_to_string(path).map_err(|error| wrong(&error))?;
+    let file = ConfigFile::parse(&text).map_err(|error| wrong(&error))?;
+    match given_twice(&file.kafka) {
+        None => Ok(file),
+        Some(name) => Err(wrong(&format_args!(
+            "setting `{name}` is given twice, as a quoted and as a dotted key; leave one of them out"
+        ))),
+    }
+}
+
+/// A setting that is written in two ways: a quoted key and a dotted one are two keys to the file, but one setting.
+fn given_twice(kafka: &[(String, String)]) -> Option<&str> {
+    let mut names: Vec<_> = kafka.iter().map(|(name, _)| name.as_str()).collect();
+    names.sort_unstable();
+    names.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
 }
 
 fn in_file(arguments: &Arguments, error: &dyn std::error::Error) -> Failure {
@@ -95,29 +106,6 @@ fn cpus(usable: &Cores, named: Option<&str>) -> Result<Vec<u32>, Failure> {
         return Err(Failure::usage(format!("--cpus: {} shards, more than {SHARDS_MAX}", cpus.len())));
     }
     Ok(cpus)
-}
-
-fn listener(listen: &str, advertise: Option<&str>) -> Result<ListenerConfig, Failure> {
-    let (host, port) = split_host_port("listen", listen, DEFAULT_PORT).map_err(Failure::usage)?;
-    let address = if host.is_empty() { IpAddr::from([0, 0, 0, 0]) } else { resolve(&host)? };
-    let Some(advertise) = advertise else {
-        return Ok(ListenerConfig { address, port, advertised_host: None, advertised_port: None });
-    };
-    let (host, advertised_port) = split_host_port("advertise", advertise, port).map_err(Failure::usage)?;
-    if host.is_empty() || host.parse::<IpAddr>().is_ok_and(|address| address.is_unspecified()) {
-        return Err(Failure::usage(format!(
-            "--advertise: clients cannot reach `{advertise}`; name a host or an address"
-        )));
-    }
-    let advertised_port = (advertised_port != 0).then_some(advertised_port);
-    Ok(ListenerConfig { address, port, advertised_host: Some(host), advertised_port })
-}
-
-fn resolve(host: &str) -> Result<IpAddr, Failure> {
-    let found = (host, 0).to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
-    found
-        .map(|address| address.ip())
-        .ok_or_else(|| Failure::usage(format!("--listen: `{host}` is no address and no known host")))
 }
 
 /// The shards' limits: a part of the machine's memory, in equal shares.
@@ -154,4 +142,25 @@ pub(crate) fn node_and_folder(
     let file = config.map(read_file).transpose()?.unwrap_or_default();
     let node = check_node_id(node_id.or(file.node_id).unwrap_or(1)).map_err(Failure::usage)?;
     Ok((node, data_dir.or(file.data_dir).unwrap_or_else(|| DATA_DIR.into())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_that_is_given_twice_is_refused_however_it_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ringlog.toml");
+        let read = |kafka: &str| {
+            fs::write(&path, format!("[kafka]\n{kafka}")).unwrap();
+            read_file(&path)
+        };
+        let twice = read("\"log.segment.bytes\" = 2097152\nlog.segment.bytes = 1048576\n").unwrap_err();
+        assert_eq!(twice.code(), Failure::USAGE);
+        assert!(twice.to_string().contains("`log.segment.bytes` is given twice"), "{twice}");
+        let half = read("\"log.segment\".bytes = 2097152\nlog.\"segment.bytes\" = 1048576\n");
+        assert!(half.unwrap_err().to_string().contains("given twice"));
+        assert_eq!(read("log.segment.bytes = 1048576\nlog.roll.ms = 5\n").unwrap().kafka.len(), 2);
+    }
 }

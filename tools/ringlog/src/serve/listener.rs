@@ -1,0 +1,136 @@
+//! Where a broker listens, and what it tells clients of that.
+
+use std::net::{IpAddr, ToSocketAddrs};
+
+use net_server::config::{ConfigError, DEFAULT_PORT, ListenerConfig, split_host_port};
+
+use crate::failure::Failure;
+
+/// A host's name has at most so many characters (RFC 1123).
+const HOST_MAX: usize = 255;
+/// What stands between two dots of it has at most so many.
+const LABEL_MAX: usize = 63;
+
+/// The settings `listen` and `advertise` of a broker with so many shards.
+pub(super) fn listener(
+    listen: &str,
+    advertise: Option<&str>,
+    shards: u16,
+) -> Result<ListenerConfig, Failure> {
+    let (host, port) = split("listen", listen, DEFAULT_PORT)?;
+    let address = if host.is_empty() { IpAddr::from([0, 0, 0, 0]) } else { resolve(&host)? };
+    let Some(advertise) = advertise else {
+        return Ok(ListenerConfig { address, port, advertised_host: None, advertised_port: None });
+    };
+    let (host, advertised_port) = split("advertise", advertise, port)?;
+    check_reachable(advertise, &host)?;
+    // Port 0 may only come from `listen`: there it means any that is free.
+    let says_zero = split("advertise", advertise, DEFAULT_PORT)?.1 == 0;
+    let last = u32::from(advertised_port) + u32::from(shards) - 1;
+    if says_zero || last > u32::from(u16::MAX) {
+        let why = format!("`{advertise}`: clients need a port from 1 to 65535 for each of {shards} shards");
+        return Err(refused("advertise", why));
+    }
+    let advertised_port = (advertised_port != 0).then_some(advertised_port);
+    Ok(ListenerConfig { address, port, advertised_host: Some(host), advertised_port })
+}
+
+fn refused(key: &str, why: String) -> Failure {
+    Failure::usage(ConfigError::Value { key: key.to_owned(), why })
+}
+
+/// A host, empty where it isn't said, and a port.
+fn split(key: &str, text: &str, default_port: u16) -> Result<(String, u16), Failure> {
+    let behind = text.strip_prefix('[').and_then(|rest| rest.split_once(']')).map(|(_, behind)| behind);
+    if text.is_empty() || behind.is_some_and(|behind| !behind.is_empty() && !behind.starts_with(':')) {
+        let why = format!("`{text}` is no address; write HOST:PORT, an IPv6 address as [address]:port");
+        return Err(refused(key, why));
+    }
+    split_host_port(key, text, default_port).map_err(Failure::usage)
+}
+
+fn check_reachable(advertise: &str, host: &str) -> Result<(), Failure> {
+    let is_reachable =
+        host.parse::<IpAddr>().map_or_else(|_| is_host_name(host), |address| !address.is_unspecified());
+    if is_reachable {
+        return Ok(());
+    }
+    // What was given may be of any length.
+    let shown: String = advertise.chars().take(HOST_MAX).collect();
+    let why = format!(
+        "clients cannot reach `{shown}`; name a host (up to {HOST_MAX} letters, digits, hyphens and dots) or an address"
+    );
+    Err(refused("advertise", why))
+}
+
+/// Whether it is a name and not, say, an address that lacks a number.
+fn is_host_name(host: &str) -> bool {
+    let labels = host.strip_suffix('.').unwrap_or(host);
+    let is_numbers = labels.contains('.') && labels.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    host.len() <= HOST_MAX && !is_numbers && labels.split('.').all(is_label)
+}
+
+fn is_label(label: &str) -> bool {
+    // The standard knows no underscore, but networks of containers do.
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let has_hyphen_at_end = label.starts_with('-') || label.ends_with('-');
+    (1..=LABEL_MAX).contains(&label.len()) && label.bytes().all(is_allowed) && !has_hyphen_at_end
+}
+
+fn resolve(host: &str) -> Result<IpAddr, Failure> {
+    let found = (host, 0).to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
+    found
+        .map(|address| address.ip())
+        .ok_or_else(|| refused("listen", format!("`{host}` is no address and no known host")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn advertised(advertise: &str) -> Result<(String, Option<u16>), String> {
+        let listener = listener("127.0.0.1:9092", Some(advertise), 2).map_err(|failure| {
+            assert_eq!(failure.code(), Failure::USAGE, "{failure}");
+            failure.to_string()
+        })?;
+        Ok((listener.advertised_host.unwrap(), listener.advertised_port))
+    }
+
+    #[test]
+    fn clients_are_told_a_host_with_its_own_or_the_listeners_port() {
+        let told = |host: &str, port| Ok((host.to_owned(), Some(port)));
+        assert_eq!(advertised("broker-1.example.:19092"), told("broker-1.example.", 19_092));
+        assert_eq!(advertised("kafka_1"), told("kafka_1", 9_092));
+        assert_eq!(advertised("[::1]:7"), told("::1", 7));
+        assert_eq!(advertised("10.0.0.5:65534"), told("10.0.0.5", 65_534));
+        let any = listener("127.0.0.1:0", Some("h"), 2).unwrap();
+        assert_eq!((any.port, any.advertised_port), (0, None), "the port that was found free is told");
+    }
+
+    #[test]
+    fn what_no_client_can_reach_is_refused() {
+        let long = format!("{}.x", "a.".repeat(127));
+        let label = "a".repeat(64);
+        for host in ["", "a b:1", "-a", "a-", "a..b", "a/b", "0.0.0.0", "[::]:1", "10.0.0", "1.2.3.400", "ä"]
+        {
+            assert!(advertised(host).is_err(), "{host}");
+        }
+        assert!(advertised(&long).is_err() && advertised(&label).is_err());
+        let huge = advertised(&"h".repeat(40_000)).unwrap_err();
+        assert!(huge.len() < 500 && huge.contains("`advertise`"), "{huge}");
+        for port in ["h:0", "h:65536", "h:x", "h:", "[::1]9092"] {
+            assert!(advertised(port).is_err(), "{port}");
+        }
+        let last = advertised("h:65535").unwrap_err();
+        assert!(last.contains("each of 2 shards"), "{last}");
+    }
+
+    #[test]
+    fn no_address_to_listen_on_is_not_every_address() {
+        assert_eq!(listener("", None, 1).unwrap_err().code(), Failure::USAGE);
+        assert_eq!(listener("[::1]7", None, 1).unwrap_err().code(), Failure::USAGE);
+        let any = listener(":7", None, 1).unwrap();
+        assert_eq!((any.address, any.port), (IpAddr::from([0, 0, 0, 0]), 7));
+        assert_eq!(listener("[::1]", None, 1).unwrap().port, DEFAULT_PORT);
+    }
+}
