@@ -1,11 +1,12 @@
 //! Folders and small files: plain blocking calls, each a job of the pool.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use rustix::fs::Advice;
 
@@ -35,7 +36,10 @@ pub(crate) fn read_range(path: &Path, position: u64, bytes: usize) -> io::Result
 }
 
 /// Replaces a file's content: neighbour, flush, rename, flush the folder.
+///
+/// Several shards may replace the same file at once: they take turns, since they would meet in the neighbour.
 pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let _alone = Replacing::alone(path);
     let mut neighbour = path.as_os_str().to_owned();
     neighbour.push(".tmp");
     let neighbour = PathBuf::from(neighbour);
@@ -44,6 +48,29 @@ pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()?;
     fs::rename(&neighbour, path)?;
     flush_folder(parent(path))
+}
+
+/// The files being replaced by any thread of the process.
+static BEING_REPLACED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+static REPLACED: Condvar = Condvar::new();
+
+/// The right to replace one file.
+struct Replacing<'a>(&'a Path);
+
+impl<'a> Replacing<'a> {
+    fn alone(path: &'a Path) -> Self {
+        let replacing = BEING_REPLACED.lock().unwrap_or_else(PoisonError::into_inner);
+        let wait = REPLACED.wait_while(replacing, |replacing| replacing.contains(path));
+        wait.unwrap_or_else(PoisonError::into_inner).insert(path.to_owned());
+        Self(path)
+    }
+}
+
+impl Drop for Replacing<'_> {
+    fn drop(&mut self) {
+        BEING_REPLACED.lock().unwrap_or_else(PoisonError::into_inner).remove(self.0);
+        REPLACED.notify_all();
+    }
 }
 
 /// Makes a folder and what lies above it, each flushed into its parent.
@@ -150,5 +177,26 @@ mod tests {
                 }
             });
         }
+    }
+
+    #[test]
+    fn a_file_replaced_by_several_threads_at_once_is_whole_whenever_it_is_read() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("name");
+        let contents = [b'a', b'b', b'c', b'd'].map(|byte| vec![byte; 3_000]);
+        write_file(&path, &contents[0]).unwrap();
+        thread::scope(|scope| {
+            for content in &contents {
+                let path = &path;
+                scope.spawn(move || {
+                    for _ in 0..50 {
+                        write_file(path, content).unwrap();
+                        let read = read_file(path, 3_000).unwrap();
+                        assert!(read.len() == 3_000 && read.iter().all(|byte| *byte == read[0]));
+                    }
+                });
+            }
+        });
+        assert_eq!(list_folder(root.path()).unwrap(), [PathBuf::from("name")]);
     }
 }
