@@ -26,6 +26,12 @@ pub(crate) struct DataFolder {
 impl DataFolder {
     /// Takes the folder for this process. It is made where that is allowed and it isn't there.
     pub(crate) fn take(path: &Path, unformatted: Unformatted) -> Result<Self, Failure> {
+        if fs::metadata(path).is_ok_and(|found| !found.is_dir()) {
+            let path = path.display();
+            return Err(Failure::machine(format!(
+                "data folder {path} is a file, not a folder; name another"
+            )));
+        }
         if unformatted == Unformatted::Refuse && !path.join(FORMAT).exists() {
             return Err(Failure::machine(PrepareError::Unformatted(path.to_owned())));
         }
@@ -62,5 +68,23 @@ pub(crate) fn prepare(
         Some(Ok(outcome)) => outcome.map_err(Failure::machine),
         Some(Err(panic)) => std::panic::resume_unwind(panic),
         None => unreachable!("one executor was started"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_no_data_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, "x").unwrap();
+        for unformatted in [Unformatted::Create, Unformatted::Refuse] {
+            let failure = DataFolder::take(&path, unformatted).err().unwrap();
+            assert_eq!(failure.code(), 3);
+            assert!(failure.to_string().contains("is a file, not a folder"), "{failure}");
+        }
+        assert_eq!(fs::read_to_string(&path).unwrap(), "x");
     }
 }
