@@ -1,8 +1,11 @@
 //! Where a broker listens, and what it tells clients of that.
 
-use std::net::{IpAddr, ToSocketAddrs};
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
 
+use engine_record::ShardId;
 use net_server::config::{ConfigError, DEFAULT_PORT, ListenerConfig, split_host_port};
+use net_server::node::NodeError;
 
 use crate::failure::Failure;
 
@@ -33,6 +36,23 @@ pub(super) fn listener(
     }
     let advertised_port = (advertised_port != 0).then_some(advertised_port);
     Ok(ListenerConfig { address, port, advertised_host: Some(host), advertised_port })
+}
+
+/// Sees that each shard can listen, as it will itself a moment later.
+pub(super) fn check_ports(listener: &ListenerConfig, shards: u16) -> Result<(), NodeError> {
+    for shard in 0..shards {
+        let port = if listener.port == 0 { Some(0) } else { listener.port.checked_add(shard) };
+        let port = port.ok_or(NodeError::PortsOverflow { port: listener.port, shards })?;
+        let address = SocketAddr::new(listener.address, port);
+        let failed = |error: io::Error| NodeError::Listen {
+            shard: ShardId(shard),
+            address,
+            why: error.to_string(),
+            kind: error.kind(),
+        };
+        TcpListener::bind(address).map_err(failed)?;
+    }
+    Ok(())
 }
 
 fn refused(key: &str, why: String) -> Failure {
@@ -132,5 +152,18 @@ mod tests {
         let any = listener(":7", None, 1).unwrap();
         assert_eq!((any.address, any.port), (IpAddr::from([0, 0, 0, 0]), 7));
         assert_eq!(listener("[::1]", None, 1).unwrap().port, DEFAULT_PORT);
+    }
+
+    #[test]
+    fn a_port_that_is_taken_or_beyond_the_last_is_found_before_the_start() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let on = |address: &str| check_ports(&listener(address, None, 2).unwrap(), 2);
+        let error = on(&format!("127.0.0.1:{port}")).unwrap_err();
+        assert!(matches!(error, NodeError::Listen { kind: io::ErrorKind::AddrInUse, .. }), "{error}");
+        assert!(on("127.0.0.1:0").is_ok());
+        assert!(matches!(on("127.0.0.1:65535"), Err(NodeError::PortsOverflow { port: 65_535, shards: 2 })));
+        // Kept for documentation: no machine has it.
+        assert!(matches!(on("192.0.2.1:7"), Err(NodeError::Listen { .. })));
     }
 }

@@ -18,7 +18,9 @@ use tuning::{Needs, ProbeBounds, Severity};
 
 use super::banner::Banner;
 use super::folder::{DataFolder, prepare};
+use super::listener::check_ports;
 use super::options::Options;
+use super::stats::StatsFile;
 use super::{Arguments, stats};
 use crate::failure::Failure;
 
@@ -46,6 +48,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let unformatted = if options.configured { Unformatted::Refuse } else { Unformatted::Create };
     let folder = DataFolder::take(&options.config.data_folder, unformatted)?;
     options.config.data_folder.clone_from(&folder.path);
+    // What can fail for the person's mistake comes before the folder is made a cluster's.
+    let mut stats_file = arguments.stats_file.as_deref().map(StatsFile::check).transpose()?;
+    check_ports(&options.config.listener, options.config.shards).map_err(Failure::machine)?;
     let (identity, new) = prepare(&folder, options.config.node, unformatted)?;
     let flush = tuning::measure_flush(&folder.path, FLUSH_PROBE).map_err(Failure::machine)?;
     let scope = tuning::flush_covers_other_files(Path::new("/"), &folder.path);
@@ -69,7 +74,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     } else {
         banner.print()
     }
-    let outcome = block_on(wait(&mut node, &events, arguments.stats_file.as_deref()));
+    let outcome = block_on(wait(&mut node, &events, stats_file.as_mut()));
     let stopped = block_on(node.stop());
     drop(running.join());
     outcome?;
@@ -200,13 +205,13 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Failure
 async fn wait(
     node: &mut NodeHandle,
     events: &Receiver<Event>,
-    stats_file: Option<&Path>,
+    mut stats_file: Option<&mut StatsFile>,
 ) -> Result<(), Failure> {
     loop {
         match first(events.receive(), node.ended()).await {
             Ok(Ok(Event::Tick)) => {
-                if let Some(path) = stats_file {
-                    stats::write(path, &node.snapshots().await).map_err(Failure::failed)?;
+                if let Some(file) = &mut stats_file {
+                    file.replace(&node.snapshots().await);
                 }
             }
             Ok(Ok(Event::Stop) | Err(_)) => {
