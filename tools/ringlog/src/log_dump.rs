@@ -43,8 +43,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 fn segment_files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     let failed = |error: io::Error| Failure::failed(format!("{}: {error}", path.display()));
-    if !path.is_dir() {
+    let found = fs::metadata(path).map_err(failed)?;
+    if found.is_file() {
         return Ok(vec![path.to_owned()]);
+    }
+    if !found.is_dir() {
+        return Err(Failure::failed(format!(
+            "{} is neither a segment (.log) nor a partition's folder",
+            path.display()
+        )));
     }
     let entries = fs::read_dir(path).map_err(failed)?.collect::<io::Result<Vec<_>>>().map_err(failed)?;
     let mut files: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
@@ -85,7 +92,12 @@ fn dump(path: &Path, as_json: bool, out: &mut impl Write) -> Result<bool, Failur
         }
     };
     match end {
-        End::Clean => Ok(true),
+        End::Clean => {
+            if position == 0 && !as_json {
+                writeln!(out, "  holds no batch").map_err(failed)?;
+            }
+            Ok(true)
+        }
         End::Damaged(why) => {
             let line = if as_json {
                 json!({ "file": path, "position": position, "damaged": why }).to_string()
@@ -184,4 +196,30 @@ fn print_batch(
         header.producer_epoch.0,
         header.base_sequence,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_no_segment_and_an_empty_one_is_said_to_hold_nothing() {
+        let failure = segment_files(Path::new("/dev/null")).unwrap_err();
+        assert_eq!(failure.code(), 1);
+        assert!(failure.to_string().contains("neither a segment"), "{failure}");
+        let folder = tempfile::tempdir().unwrap();
+        assert!(segment_files(&folder.path().join("missing.log")).is_err());
+        let path = folder.path().join("00000000000000000000.log");
+        for content in [&[][..], &[0; 4_096]] {
+            fs::write(&path, content).unwrap();
+            assert_eq!(segment_files(folder.path()).unwrap(), std::slice::from_ref(&path));
+            let mut out = Vec::new();
+            assert!(dump(&path, false, &mut out).unwrap());
+            assert_eq!(String::from_utf8(out).unwrap(), format!("{}\n  holds no batch\n", path.display()));
+        }
+        fs::write(&path, "not a batch").unwrap();
+        let mut out = Vec::new();
+        assert!(!dump(&path, false, &mut out).unwrap());
+        assert!(String::from_utf8(out).unwrap().contains("at byte 0: "));
+    }
 }
