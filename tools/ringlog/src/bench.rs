@@ -128,10 +128,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(out) = &arguments.out {
         files::prepare(out)?;
     }
-    let mut setting = Setting::new(arguments)?;
-    if let Some(emergency) = setting.emergency() {
-        leave_on_signals(emergency)?;
+    let emergency = Emergency::default();
+    if arguments.bootstrap.is_none() {
+        leave_on_signals(emergency.clone())?;
     }
+    let mut setting = Setting::new(arguments, emergency)?;
     let phases = phases(arguments, &mut setting)?;
     let report = setting.report(phases);
     setting.stop()?;
@@ -155,9 +156,10 @@ fn leave_on_signals(emergency: Emergency) -> Result<(), Failure> {
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(Failure::machine)?;
     spawn_thread("signals", move || {
         if signals.forever().next().is_some() {
-            emergency.act();
-            eprintln!("\nringlog: interrupted");
-            std::process::exit(1);
+            emergency.act(|| {
+                eprintln!("\nringlog: interrupted");
+                std::process::exit(1)
+            });
         }
     })
 }

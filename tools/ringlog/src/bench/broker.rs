@@ -3,6 +3,7 @@
 //! Whatever ends the bench ends the broker: leaving the scope kills it, a signal does ([`Emergency`]), and the kernel
 //! does where the bench itself is killed (`serve --parent`).
 
+mod emergency;
 mod folder;
 mod ports;
 
@@ -11,14 +12,13 @@ use std::io::{self, BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 
+pub(super) use self::emergency::Emergency;
 pub(super) use self::folder::{BenchFolder, Keep};
 use super::counters::Counters;
 use super::cpu;
@@ -31,8 +31,6 @@ const READY_TIMEOUT: Duration = Duration::from_secs(120);
 const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 /// How often a stopping broker is looked at.
 const STOP_POLL: Duration = Duration::from_millis(10);
-/// How long a killed broker may take to let go of its folder.
-const CLEAN_UP_TIMEOUT: Duration = Duration::from_secs(5);
 /// Lines of its log that are shown of a broker that failed.
 const LOG_LINES: usize = 12;
 
@@ -55,8 +53,8 @@ pub(super) struct Broker {
     /// The first shard's port, where it must stay the same over a restart.
     port: u16,
     child: Option<Child>,
-    /// The child's number, 0 while there is none.
-    process: Arc<AtomicI32>,
+    /// Knows the child while there is one.
+    emergency: Emergency,
     bootstrap: Vec<String>,
 }
 
@@ -71,15 +69,20 @@ pub(super) enum Ports {
 
 impl Broker {
     /// Starts a broker with a shard on each of these CPUs, and waits until it is ready.
-    pub(super) fn start(folder: BenchFolder, cpus: &[u32], ports: Ports) -> Result<Self, Failure> {
+    pub(super) fn start(
+        folder: BenchFolder,
+        cpus: &[u32],
+        ports: Ports,
+        emergency: Emergency,
+    ) -> Result<Self, Failure> {
         let port = match ports {
             Ports::Any => 0,
             Ports::Fixed => ports::free_run(cpus.len()).ok_or_else(|| {
                 Failure::machine(format!("no {} neighbouring ports of 127.0.0.1 are free", cpus.len()))
             })?,
         };
-        let (process, bootstrap) = (Arc::default(), Vec::new());
-        let mut broker = Self { folder, cpus: cpus.to_vec(), port, child: None, process, bootstrap };
+        let bootstrap = Vec::new();
+        let mut broker = Self { folder, cpus: cpus.to_vec(), port, child: None, emergency, bootstrap };
         broker.launch()?;
         Ok(broker)
     }
@@ -123,15 +126,10 @@ impl Broker {
         self.launch()
     }
 
-    /// What is to be done where the process must leave at once.
-    pub(super) fn emergency(&self) -> Emergency {
-        Emergency { process: Arc::clone(&self.process), folder: self.folder.clone() }
-    }
-
     /// Stops it in order, so that a folder that is kept is whole.
     pub(super) fn stop(mut self) -> Result<(), Failure> {
-        signal(&self.process, Signal::TERM).map_err(Failure::failed)?;
         let Some(child) = &mut self.child else { return Ok(()) };
+        signal(child.id(), Signal::TERM).map_err(Failure::failed)?;
         let mut waited = Duration::ZERO;
         while waited < STOP_TIMEOUT {
             if child.try_wait().map_err(Failure::failed)?.is_some() {
@@ -147,7 +145,7 @@ impl Broker {
     fn end(&mut self) -> io::Result<()> {
         let Some(mut child) = self.child.take() else { return Ok(()) };
         // Its number may be another's as soon as it has been waited for.
-        self.process.store(0, Ordering::SeqCst);
+        self.emergency.forget_process();
         child.kill()?;
         child.wait().map(drop)
     }
@@ -173,8 +171,7 @@ impl Broker {
         // A key that interrupts goes to the bench alone, which then ends its broker.
         command.process_group(0);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
-        let child = self.child.insert(command.spawn().map_err(Failure::machine)?);
-        self.process.store(i32::try_from(child.id()).unwrap_or(0), Ordering::SeqCst);
+        let child = self.child.insert(self.emergency.spawn(&mut command).map_err(Failure::machine)?);
         let stdout = child.stdout.take().expect("its standard output is a pipe");
         match ready(stdout)? {
             Some(ready) => {
@@ -205,30 +202,9 @@ impl Drop for Broker {
     }
 }
 
-/// Ends the broker and removes its folder, from another thread than the one that holds the broker.
-pub(super) struct Emergency {
-    process: Arc<AtomicI32>,
-    folder: BenchFolder,
-}
-
-impl Emergency {
-    /// Does it. The process must leave then.
-    pub(super) fn act(&self) {
-        if let Err(error) = signal(&self.process, Signal::KILL) {
-            eprintln!("ringlog: the embedded broker can't be ended: {error}");
-        }
-        // It writes into the folder until it is gone.
-        let mut waited = Duration::ZERO;
-        while self.folder.clean_up().is_err() && waited < CLEAN_UP_TIMEOUT {
-            sleep(STOP_POLL);
-            waited += STOP_POLL;
-        }
-    }
-}
-
-/// Signals the process with this number, unless it is 0.
-fn signal(process: &AtomicI32, signal: Signal) -> io::Result<()> {
-    match Pid::from_raw(process.load(Ordering::SeqCst)) {
+/// Signals a process.
+fn signal(process: u32, signal: Signal) -> io::Result<()> {
+    match i32::try_from(process).ok().and_then(Pid::from_raw) {
         Some(process) => Ok(kill_process(process, signal)?),
         None => Ok(()),
     }
@@ -251,7 +227,7 @@ fn ready(stdout: ChildStdout) -> Result<Option<Ready>, Failure> {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the main thread waits for a process; no shard is on it")]
+#[expect(clippy::disallowed_methods, reason = "a thread waits for a process; no shard is on it")]
 fn sleep(duration: Duration) {
     std::thread::sleep(duration);
 }

@@ -30,7 +30,8 @@ enum Target {
 }
 
 impl Setting {
-    pub(super) fn new(arguments: &Arguments) -> Result<Self, Failure> {
+    /// What must not outlive the process is made through `emergency`.
+    pub(super) fn new(arguments: &Arguments, emergency: Emergency) -> Result<Self, Failure> {
         let cores = tuning::usable_cores(Path::new("/")).map_err(Failure::machine)?.one_per_physical_core();
         match &arguments.bootstrap {
             Some(bootstrap) => {
@@ -38,15 +39,15 @@ impl Setting {
                 let generator = Generator::new(cores, found.resolver().clone());
                 Ok(Self { generator, target: Target::Elsewhere { bootstrap: found.bootstrap() } })
             }
-            None => Self::embedded(arguments, &cores),
+            None => Self::embedded(arguments, &cores, emergency),
         }
     }
 
-    fn embedded(arguments: &Arguments, cores: &[u32]) -> Result<Self, Failure> {
+    fn embedded(arguments: &Arguments, cores: &[u32], emergency: Emergency) -> Result<Self, Failure> {
         let split = Split::of(cores);
         let keep = if arguments.keep { Keep::Yes } else { Keep::No };
         let ports = if arguments.kill { Ports::Fixed } else { Ports::Any };
-        let folder = BenchFolder::create(Path::new("."), keep)?;
+        let folder = emergency.make_folder(|| BenchFolder::create(Path::new("."), keep))?;
         let flush = tuning::measure_flush(folder.path(), FLUSH_PROBE);
         let report = match flush {
             Ok(flush) => EmbeddedReport {
@@ -61,7 +62,7 @@ impl Setting {
                 return Err(Failure::machine(error));
             }
         };
-        let broker = Broker::start(folder, &split.broker, ports)?;
+        let broker = Broker::start(folder, &split.broker, ports, emergency)?;
         let mut generator = Generator::new(split.generator, Resolver::default());
         generator.shares_cores = split.is_shared;
         Ok(Self { generator, target: Target::Embedded { broker, report } })
@@ -79,13 +80,6 @@ impl Setting {
         match &mut self.target {
             Target::Elsewhere { .. } => None,
             Target::Embedded { broker, .. } => Some(broker),
-        }
-    }
-
-    pub(super) fn emergency(&self) -> Option<Emergency> {
-        match &self.target {
-            Target::Elsewhere { .. } => None,
-            Target::Embedded { broker, .. } => Some(broker.emergency()),
         }
     }
 
