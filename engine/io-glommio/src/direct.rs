@@ -8,6 +8,7 @@
 //! So: a pool thread opens the file and checks what must hold; the first time on a drive, the shard lets the runtime
 //! probe a full file; then the runtime opens the descriptor again through `/proc/self/fd`.
 
+use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -28,7 +29,7 @@ use crate::folder;
 const TMPFS: i64 = 0x0102_1994;
 
 /// Covers the largest logical block of any drive.
-const PROBE_BYTES: usize = 64 << 10;
+pub(crate) const PROBE_BYTES: usize = 64 << 10;
 
 /// A file that may be used for direct I/O.
 pub(crate) struct Opened {
@@ -116,13 +117,51 @@ pub(crate) async fn adopt(pool: &Pool, descriptor: OwnedFd) -> io::Result<DmaFil
 /// Lets the runtime probe the drive that `folder` lies on with a full file, which leaves no trace. Gives the drive.
 pub(crate) async fn probe(pool: &Pool, folder: &Path) -> io::Result<u64> {
     let folder = folder.to_owned();
-    let opened = pool.run(move || make_probe_file(&folder)).await?;
+    let opened = pool.run(move || probe_file(&folder)).await?;
     let file = adopt(pool, opened.descriptor).await?;
     close(pool, file).await?;
     Ok(opened.device)
 }
 
-fn make_probe_file(folder: &Path) -> io::Result<Opened> {
+fn probe_file(folder: &Path) -> io::Result<Opened> {
+    instead_of_new(new_probe_file(folder), folder)
+}
+
+/// A full drive has no space for a new file: then a full file that is there is as good, since it is only read.
+fn instead_of_new(new: io::Result<Opened>, folder: &Path) -> io::Result<Opened> {
+    match new {
+        Err(full) if is_storage_full(&full) => {
+            let path = full_file(folder)?.ok_or(full)?;
+            check(fs::OpenOptions::new().read(true).write(true).open(path)?)
+        }
+        new => new,
+    }
+}
+
+/// Whether the drive, or what of it this user may have, is used up.
+pub(crate) fn is_storage_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// A file in the folder or below it that is large enough for the probe, the nearest first.
+fn full_file(folder: &Path) -> io::Result<Option<PathBuf>> {
+    let mut folders = VecDeque::from([folder.to_owned()]);
+    while let Some(folder) = folders.pop_front() {
+        for name in folder::list_folder(&folder)? {
+            let path = folder.join(name);
+            let metadata = fs::symlink_metadata(&path)?;
+            if metadata.is_file() && metadata.len() >= PROBE_BYTES as u64 {
+                return Ok(Some(path));
+            }
+            if metadata.is_dir() {
+                folders.push_back(path);
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn new_probe_file(folder: &Path) -> io::Result<Opened> {
     static PROBES: AtomicU64 = AtomicU64::new(0);
     let number = PROBES.fetch_add(1, Ordering::Relaxed);
     let path = folder.join(format!(".probe-{}-{number}", process::id()));
@@ -145,4 +184,45 @@ pub(crate) async fn discard(pool: &Pool, path: &Path) {
     let path = path.to_owned();
     // The first failure is the one that is reported.
     let _left_behind = pool.run(move || folder::unlink(&path)).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+
+    use crate::testing::on_shard;
+
+    use super::*;
+
+    fn full() -> io::Result<Opened> {
+        Err(ErrorKind::StorageFull.into())
+    }
+
+    #[test]
+    fn on_a_full_drive_a_file_that_is_there_serves_the_probe_and_stays_as_it_is() {
+        on_shard(|io, folder| async move {
+            let deep = folder.join("topics/a/0");
+            fs::create_dir_all(&deep).unwrap();
+            let bytes: Vec<u8> = (0..=u8::MAX).cycle().take(PROBE_BYTES).collect();
+            fs::write(folder.join("format.toml"), "small").unwrap();
+            fs::write(deep.join("0.log"), &bytes).unwrap();
+            let opened = instead_of_new(full(), &folder).unwrap();
+            let file = adopt(io.pool(), opened.descriptor).await.unwrap();
+            close(io.pool(), file).await.unwrap();
+            assert_eq!(fs::read(deep.join("0.log")).unwrap(), bytes);
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn a_full_drive_without_a_file_for_the_probe_is_told_as_full_and_another_failure_as_what_it_is() {
+        on_shard(|_, folder| async move {
+            fs::write(folder.join("format.toml"), "small").unwrap();
+            let kind = |new| instead_of_new(new, &folder).map(|_| ()).unwrap_err().kind();
+            assert_eq!(kind(full()), ErrorKind::StorageFull);
+            fs::write(folder.join("large"), [0; PROBE_BYTES]).unwrap();
+            assert_eq!(kind(Err(ErrorKind::PermissionDenied.into())), ErrorKind::PermissionDenied);
+        })
+        .unwrap();
+    }
 }

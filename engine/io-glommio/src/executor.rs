@@ -158,7 +158,7 @@ impl Seat {
         let io = GlommioIo::new(self.seed);
         if let Some(folder) = &self.data_folder {
             let probed = executor.run(io.probe(folder));
-            probed.map_err(|source| StartError::Folder { folder: folder.clone(), source })?;
+            probed.map_err(|error| StartError::of_folder(folder, error))?;
         }
         Ok((executor, io))
     }

@@ -1,12 +1,12 @@
 //! Why shards could not be started.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use glommio::{BuilderErrorKind, GlommioError};
 use rustix::io::Errno;
 
-use crate::error;
+use crate::{direct, error};
 
 /// Why no shard runs. Each message says what to do about it.
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +63,18 @@ pub enum StartError {
         /// What failed.
         source: io::Error,
     },
+    /// The data folder's drive is full, and has no file yet that direct I/O could be tried on.
+    #[error(
+        "the drive of {} is full: free {} KiB on it at least, and start again",
+        folder.display(),
+        direct::PROBE_BYTES >> 10
+    )]
+    DriveFull {
+        /// The folder.
+        folder: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// A thread could not be started.
     #[error("a shard's thread could not be started: {0}")]
     Thread(#[source] io::Error),
@@ -83,6 +95,14 @@ impl StartError {
             Some(Errno::MFILE | Errno::NFILE) => Self::Descriptors,
             Some(_) | None => Self::Ring(error),
         }
+    }
+
+    pub(crate) fn of_folder(folder: &Path, source: io::Error) -> Self {
+        let folder = folder.to_owned();
+        if direct::is_storage_full(&source) {
+            return Self::DriveFull { folder, source };
+        }
+        Self::Folder { folder, source }
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "the runtime's errors are many and open-ended")]
@@ -111,5 +131,15 @@ mod tests {
         assert!(matches!(of_errno(Errno::NOMEM), StartError::RingMemory));
         assert!(matches!(of_errno(Errno::MFILE), StartError::Descriptors));
         assert!(matches!(of_errno(Errno::INVAL), StartError::Ring(_)));
+    }
+
+    #[test]
+    fn a_full_drive_is_no_drive_without_direct_io() {
+        let said = |errno: Errno| StartError::of_folder(Path::new("data"), errno.into()).to_string();
+        assert_eq!(
+            said(Errno::NOSPC),
+            "the drive of data is full: free 64 KiB on it at least, and start again"
+        );
+        assert!(said(Errno::INVAL).contains("use ext4 or xfs"));
     }
 }

@@ -40,6 +40,8 @@ pub(crate) struct Checkpointer<I: Io> {
     pending_bytes: Cell<u64>,
     pending_since: Cell<Instant>,
     is_running: Cell<bool>,
+    /// Whether it could not be written the last time.
+    is_behind: Cell<bool>,
     hurry: Signal,
     /// Partitions about to be appended to for the first time.
     opened: RefCell<BTreeMap<TopicPartition, Rc<Partition<I>>>>,
@@ -56,6 +58,7 @@ impl<I: Io> Checkpointer<I> {
             pending_bytes: Cell::new(0),
             pending_since: Cell::new(Instant::ZERO),
             is_running: Cell::new(false),
+            is_behind: Cell::new(false),
             hurry: Signal::new(),
             opened: RefCell::new(BTreeMap::new()),
         }
@@ -142,12 +145,26 @@ impl<I: Io> Checkpointer<I> {
     async fn run_while_pending(&self, shard: &Rc<Shard<I>>) {
         while !self.pending.borrow().is_empty() && shard.check().is_ok() && !shard.is_closing() {
             self.wait_until_due(shard).await;
-            if let Err(error) = self.write_pending(shard).await {
-                tracing::warn!(%error, "the checkpoint was not written; it will be tried again");
+            let written = self.write_pending(shard).await;
+            if written.is_err() {
                 self.pending_since.set(shard.io.now());
             }
+            self.tell(written);
         }
         self.is_running.set(false);
+    }
+
+    /// Says once that the checkpoint can't be written, and once that it can again.
+    fn tell(&self, written: Result<(), StoreError>) {
+        let was_behind = self.is_behind.replace(written.is_err());
+        match written {
+            Err(error) if !was_behind => tracing::warn!(
+                %error,
+                "the checkpoint was not written; it is tried again until it is, and a start before that scans more"
+            ),
+            Ok(()) if was_behind => tracing::info!("the checkpoint is written again"),
+            Err(_) | Ok(()) => {}
+        }
     }
 
     async fn wait_until_due(&self, shard: &Shard<I>) {

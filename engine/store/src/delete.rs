@@ -27,9 +27,19 @@ pub(crate) async fn delete_partition<I: Io>(
         shard.partitions.borrow_mut().remove(&at);
     }
     shard.checkpointer.forget_unopened(at);
-    shard.checkpointer.write_entry(shard, at, None).await?;
-    remove_folder(&shard.io, &shard.layout.partition(at)).await?;
-    Ok(())
+    let folder = shard.layout.partition(at);
+    match shard.checkpointer.write_entry(shard, at, None).await {
+        Err(StoreError::Disk(error)) if error.is_storage_full() => {
+            // What is deleted makes the room for saying so. A crash in between leaves an entry without files: the topic
+            // is an orphan by then.
+            remove_folder(&shard.io, &folder).await?;
+            shard.checkpointer.write_entry(shard, at, None).await
+        }
+        written => {
+            written?;
+            Ok(remove_folder(&shard.io, &folder).await?)
+        }
+    }
 }
 
 /// Lets everything that uses the partition's files end.

@@ -75,7 +75,7 @@ impl DiskError {
     /// Whether there was no space, and that is all: what a failed write or flush has left on disk can't be known,
     /// whatever its cause.
     pub(crate) fn is_storage_full(&self) -> bool {
-        let is_full = matches!(self.kind, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+        let is_full = is_storage_full(self.kind);
         match self.operation {
             DiskOperation::Open
             | DiskOperation::Allocate
@@ -97,6 +97,11 @@ impl DiskError {
         let mut letters = words.chars();
         letters.next().map(|first| first.to_lowercase().chain(letters).collect()).unwrap_or_default()
     }
+}
+
+/// Whether the drive, or what of it this user may have, is used up.
+pub(crate) fn is_storage_full(kind: io::ErrorKind) -> bool {
+    matches!(kind, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// Names what was done to which path, for `map_err`.

@@ -9,7 +9,7 @@ use engine_record::TopicPartition;
 
 use crate::checkpoint::frame::{self, FrameHeader, FrameKind};
 use crate::checkpoint::{self, Entries, Entry};
-use crate::error::{DiskError, DiskOperation, disk};
+use crate::error::{DiskError, DiskOperation, disk, is_storage_full};
 use crate::layout::Slot;
 use crate::shard::Shard;
 
@@ -217,13 +217,21 @@ impl<I: Io> OpenSlot<I> {
         Ok(())
     }
 
-    /// A slot used before has space; to have it given again changes nothing.
+    /// A slot used before has space; to have it given again changes nothing. Where there is none for a whole step, the
+    /// frame's own will do.
     async fn allocate(&mut self, end: u64) -> io::Result<()> {
-        if end > self.allocated {
-            let to = end.next_multiple_of(ALLOCATION_BYTES);
-            self.file.allocate(self.allocated, to - self.allocated).await?;
-            self.allocated = to;
+        if end <= self.allocated {
+            return Ok(());
         }
+        match self.allocate_to(end.next_multiple_of(ALLOCATION_BYTES)).await {
+            Err(error) if is_storage_full(error.kind()) => self.allocate_to(end).await,
+            allocated => allocated,
+        }
+    }
+
+    async fn allocate_to(&mut self, to: u64) -> io::Result<()> {
+        self.file.allocate(self.allocated, to - self.allocated).await?;
+        self.allocated = to;
         Ok(())
     }
 }

@@ -233,3 +233,44 @@ fn a_partition_appended_to_while_others_are_looked_at_is_looked_at_again() {
         assert_eq!((metrics.pool_bytes_now, metrics.descriptors_now), (0, 0), "{micros}");
     }
 }
+
+/// A machine with two partitions whose store has ended, and no byte of space left.
+fn ended_full(seed: u64, is_clean: bool) -> (Machine, Model) {
+    let machine = Machine::new(seed);
+    let (store, log) = machine.start_one();
+    let mut model = Model::default();
+    for seed in 0..40 {
+        let bytes = batch(seed, 2, 10_000);
+        model.appended(&machine.append_flushed(&log, &bytes), &bytes);
+    }
+    machine.append_flushed(&machine.open(&store, partition(1)), &batch(0, 1, 100_000));
+    machine.pause(Duration::from_secs(2));
+    if is_clean {
+        machine.run(store.shutdown()).expect("the store closes");
+    }
+    machine.crash(CrashMode::LoseAllUnflushed);
+    machine.disk().set_capacity(machine.disk().used_bytes());
+    (machine, model)
+}
+
+#[test]
+fn on_a_full_drive_a_start_reads_and_deletes_and_what_is_deleted_makes_room() {
+    for is_clean in [true, false] {
+        let (machine, mut model) = ended_full(50, is_clean);
+        let (store, log) = machine.start_one();
+        let _other = machine.open(&store, partition(1));
+        let mut client = machine.run(Client::connect(&machine.node));
+        assert_eq!(machine.run(client.read_all(&log, at(0), 60_000)), model.bytes_from(at(0)));
+        assert_eq!(machine.run(append(&log, &batch(100, 1, 200_000))), Err(AppendError::StorageFull));
+        assert_eq!(machine.run(store.delete_partition(partition(1))), Ok(()), "clean: {is_clean}");
+        assert!(machine.disk().live(machine.segment(partition(1), 0)).is_none());
+        let bytes = batch(101, 1, 10_000);
+        model.appended(&machine.append_flushed(&log, &bytes), &bytes);
+        machine.crash(CrashMode::LoseAllUnflushed);
+        let (store, report) = machine.start();
+        assert_eq!(report.partitions, 1, "clean: {is_clean}");
+        let log = machine.open(&store, partition(0));
+        let mut client = machine.run(Client::connect(&machine.node));
+        assert_eq!(machine.run(client.read_all(&log, at(0), 60_000)), model.bytes_from(at(0)));
+    }
+}
