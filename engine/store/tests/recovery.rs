@@ -337,6 +337,30 @@ fn an_older_checkpoint_put_back_loses_nothing() {
 }
 
 #[test]
+fn a_damaged_checkpoint_stops_the_start_and_says_what_to_do() {
+    let mut machine = Machine::new(77);
+    machine.config.shard = ShardId(3);
+    machine.config.shards = 4;
+    let (store, log) = machine.start_one();
+    let mut model = Model::default();
+    fill(&machine, &log, &mut model, 0..5, 3_000);
+    machine.run(store.shutdown()).unwrap();
+    let slots = ["3.0", "3.1"].map(|slot| machine.config.folder.join("checkpoints").join(slot));
+    harm(&machine, &slots[0], Harm::Flip(0));
+    // Each shard reads the checkpoints of all.
+    machine.config.shard = ShardId(0);
+    let refused = machine.try_start().err().unwrap().to_string();
+    let said = "data/checkpoints/3.0 is damaged: a frame of the checkpoint is damaged. It is the checkpoint of shard 3";
+    assert!(refused.starts_with(said), "{refused}");
+    assert!(refused.contains("move both 3.0 and 3.1 out of data/checkpoints"), "{refused}");
+    for slot in &slots {
+        let _there_may_be_none = machine.run(machine.node.io().remove_file(slot));
+    }
+    let (_store, log) = machine.start_one();
+    assert_eq!(read_all(&machine, &log), model.bytes_from(at(0)));
+}
+
+#[test]
 fn without_any_checkpoint_the_whole_log_is_scanned() {
     let mut machine = Machine::new(68);
     machine.log_config.segment_bytes = 30_000;
