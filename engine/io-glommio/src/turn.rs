@@ -30,7 +30,7 @@ const TURN: Duration = Duration::from_millis(1);
 const AN_INSTANT: Duration = Duration::from_micros(2);
 
 /// How many bytes a task moves before it gives way, and what one system call moves at most.
-pub(crate) const TURN_BYTES: usize = 256 << 10;
+pub(crate) const TURN_BYTES: usize = 512 << 10;
 
 /// What a transfer counts for at least: 64 small ones are a turn.
 const TRANSFER_BYTES_MIN: usize = TURN_BYTES / 64;
