@@ -218,8 +218,8 @@ fn outside(
     (first, end): (Offset, Offset),
 ) -> Failure {
     Failure::failed(format!(
-        "{topic}/{partition}: offset {offset} is outside {first}..{end}, which is what there is (the next record \
-         gets {end}); begin within it, or with --from earliest"
+        "{topic}/{partition}: offset {offset} is outside {first}..{end} (the next record gets {end}); \
+         begin within that, read other partitions with --partition, or use --from earliest"
     ))
 }
 
