@@ -61,6 +61,32 @@ impl<I: Io> Partition<I> {
         origin: AppendOrigin,
         leader_epoch: LeaderEpoch,
     ) -> Result<Appended, AppendError> {
+        let appended = self.append_in_turn(&batch, origin, leader_epoch).await;
+        if appended == Err(AppendError::StorageFull) {
+            self.tell_want_of_space(batch.bytes().len());
+        }
+        appended
+    }
+
+    fn tell_want_of_space(&self, batch_bytes: usize) {
+        self.shard.counters.count(|metrics| metrics.storage_full_refusals += 1);
+        if self.shard.want_of_space.refused(self.shard.io.now()) {
+            tracing::warn!(
+                partition = %self.at,
+                folder = %self.folder().display(),
+                batch_bytes,
+                "no space left: appends are refused until there is some; reads go on. Free space on the drive, or \
+                 delete topics"
+            );
+        }
+    }
+
+    async fn append_in_turn(
+        self: &Rc<Self>,
+        batch: &UnverifiedBatch<'_>,
+        origin: AppendOrigin,
+        leader_epoch: LeaderEpoch,
+    ) -> Result<Appended, AppendError> {
         let _turn = self.turn().await?;
         if !self.is_recorded_for_appends() {
             self.shard.checkpointer.record_opened(&self.shard, self).await?;
@@ -68,7 +94,7 @@ impl<I: Io> Partition<I> {
         let mut memory = None;
         loop {
             self.check()?;
-            let plan = match self.plan(&batch, origin, leader_epoch) {
+            let plan = match self.plan(batch, origin, leader_epoch) {
                 Ok(AppendDecision::Append(plan)) => plan,
                 Ok(AppendDecision::Duplicate { base_offset, last_offset, .. }) => {
                     batch.verify()?;
@@ -81,7 +107,7 @@ impl<I: Io> Partition<I> {
                 }
             };
             match self.lack(&plan, memory.as_ref()) {
-                Lack::Nothing(place) => return self.commit(&batch, &plan, &place, memory),
+                Lack::Nothing(place) => return self.commit(batch, &plan, &place, memory),
                 Lack::Segment => self.add_segment(plan.segment).await?,
                 Lack::Descriptor(segment) => self.open_descriptor(&segment).await?,
                 Lack::Space(place) => self.add_space(&place, plan.bytes).await?,
@@ -131,14 +157,21 @@ impl<I: Io> Partition<I> {
 
     async fn add_space(&self, place: &Place<I>, bytes: u32) -> Result<(), AppendError> {
         let end = blocks_end(place.position, bytes);
-        let steps = self.allocation_steps();
-        place.segment.allocate(&place.file, end, steps).await.map_err(|error| self.refuse_or_fail(error))
+        self.allocate(place, end).await.map_err(|error| self.refuse_or_fail(error))
+    }
+
+    /// Gives a segment space up to `end`.
+    pub(crate) async fn allocate(&self, place: &Place<I>, end: u64) -> Result<(), DiskError> {
+        place.segment.allocate(&place.file, end, self.allocation_steps()).await?;
+        if self.shard.want_of_space.given() {
+            tracing::info!(folder = %self.folder().display(), "there is space for appends again");
+        }
+        Ok(())
     }
 
     /// Want of space refuses an append; any other error ends the store.
     pub(crate) fn refuse_or_fail(&self, error: DiskError) -> AppendError {
         if error.is_storage_full() {
-            self.shard.counters.count(|metrics| metrics.storage_full_refusals += 1);
             return AppendError::StorageFull;
         }
         self.shard.fail(error.clone());

@@ -63,6 +63,7 @@ mod store;
 mod tail;
 mod together;
 mod truncate;
+mod want_of_space;
 mod zeros;
 
 pub use append::Appended;

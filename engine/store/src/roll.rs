@@ -124,8 +124,13 @@ impl<I: Io> Partition<I> {
         self.shard.background.spawn(&self.shard.io, async move {
             let prepared = partition.prepare(preparation).await;
             partition.state.borrow_mut().ahead.is_preparing = false;
-            if let Err(error) = prepared {
-                tracing::warn!(%error, partition = %partition.at, "preparing ahead failed; appends will try again");
+            match prepared {
+                // The appends that need the space say so.
+                Err(error) if error.is_storage_full() => {}
+                Err(error) => {
+                    tracing::warn!(%error, partition = %partition.at, "preparing ahead failed; appends will try again")
+                }
+                Ok(()) => {}
             }
             drop(work);
         });
@@ -133,9 +138,7 @@ impl<I: Io> Partition<I> {
 
     async fn prepare(&self, preparation: Preparation<I>) -> Result<(), DiskError> {
         match preparation {
-            Preparation::Space(place, end) => {
-                place.segment.allocate(&place.file, end, self.allocation_steps()).await
-            }
+            Preparation::Space(place, end) => self.allocate(&place, end).await,
             Preparation::Zeros(place, from, to) => {
                 self.write_zeros(&place, from, to).await;
                 Ok(())

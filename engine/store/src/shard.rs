@@ -21,6 +21,7 @@ use crate::partition::Partition;
 use crate::pool::Pool;
 use crate::progress::Progress;
 use crate::read::index::LoadedIndexes;
+use crate::want_of_space::WantOfSpace;
 
 /// The shared parts, each of which keeps its own state.
 pub(crate) struct Shard<I: Io> {
@@ -28,6 +29,7 @@ pub(crate) struct Shard<I: Io> {
     pub(crate) config: StoreConfig,
     pub(crate) layout: Layout,
     pub(crate) failure: Failure,
+    pub(crate) want_of_space: WantOfSpace,
     pub(crate) counters: Counters,
     pub(crate) progress: Progress,
     pub(crate) pool: Pool<I>,
@@ -54,6 +56,7 @@ impl<I: Io> Shard<I> {
             config,
             layout,
             failure: Failure::default(),
+            want_of_space: WantOfSpace::default(),
             counters: Counters::default(),
             progress: Progress::default(),
             indexes: LoadedIndexes::default(),

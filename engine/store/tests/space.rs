@@ -7,6 +7,7 @@ use core::time::Duration;
 use engine_store::{AppendError, ReadBound, ReadError, ReadRequest};
 use sim::CrashMode;
 use support::client::Client;
+use support::lines::lines_of;
 use support::model::Model;
 use support::{Machine, append, at, batch, partition};
 
@@ -53,6 +54,38 @@ fn want_of_space_refuses_an_append_and_later_ones_work_once_there_is_some() {
     assert!(store.metrics().storage_full_refusals >= 2);
     let mut client = machine.run(Client::connect(&machine.node));
     assert_eq!(machine.run(client.read_all(&log, at(0), 100_000)), model.bytes_from(at(0)));
+}
+
+#[test]
+fn want_of_space_is_told_once_and_so_is_its_end() {
+    let mut machine = Machine::new(51);
+    machine.log_config.segment_bytes = 100_000;
+    let (store, log) = machine.start_one();
+    let bytes = batch(0, 1, 10_000);
+    machine.append_flushed(&log, &bytes);
+    machine.disk().set_capacity(machine.disk().used_bytes());
+    let refused = lines_of(|| {
+        while store.metrics().storage_full_refusals < 20 {
+            let _appended_or_refused = machine.run(append(&log, &bytes));
+        }
+        machine.pause(Duration::from_secs(100));
+    });
+    let [warning] = &refused[..] else { panic!("{refused:#?}") };
+    let folder = machine.folder(partition(0));
+    for part in [
+        "WARN no space left",
+        &format!("folder={}", folder.display()),
+        &format!("batch_bytes={}", bytes.len()),
+    ] {
+        assert!(warning.contains(part), "{part} in {warning}");
+    }
+    let again = lines_of(|| {
+        machine.disk().set_capacity(1 << 40);
+        for _ in 0..20 {
+            machine.append_flushed(&log, &bytes);
+        }
+    });
+    assert_eq!(again, [format!("INFO there is space for appends again folder={}", folder.display())]);
 }
 
 #[test]

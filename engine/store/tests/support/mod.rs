@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 pub(crate) mod client;
+pub(crate) mod lines;
 pub(crate) mod model;
 
 use core::future::Future;
