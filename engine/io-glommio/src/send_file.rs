@@ -92,6 +92,10 @@ impl SendFile for GlommioSendFile {
         found
     }
 
+    fn peek(&self, position: u64, bytes: &mut [u8]) -> usize {
+        self.read_cached(position, bytes).unwrap_or(0)
+    }
+
     async fn prefetch(&self, position: u64, bytes: u64) -> io::Result<()> {
         let file = Arc::clone(&self.file);
         self.pool.run(move || load(&file, position, bytes)).await

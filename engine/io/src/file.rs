@@ -94,6 +94,10 @@ pub trait SendFile: Clone + 'static {
     /// blocks.
     fn resident(&self, position: u64, bytes: u64) -> u64;
 
+    /// Copies what of the range from `position` on is in the page cache, from its front on; answers how many bytes.
+    /// Never blocks.
+    fn peek(&self, position: u64, bytes: &mut [u8]) -> usize;
+
     /// Brings the range into the page cache, off the shard.
     ///
     /// # Errors

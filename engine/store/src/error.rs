@@ -195,6 +195,10 @@ fn damage(file: &Path, position: u64, why: Corruption) -> String {
     }
 }
 
+/// What can be done about a damaged segment.
+pub(crate) const SEGMENT_ADVICE: &str = "Nothing was changed. Stop the node and put the file, or the whole data folder, \
+                                         back from a copy; or give the topic up and delete it";
+
 /// What can be done about a damaged file.
 fn advice(file: &Path, why: Corruption) -> String {
     let slot = file.file_name().and_then(|name| layout::checkpoint_slot(Path::new(name)));
@@ -208,9 +212,7 @@ fn advice(file: &Path, why: Corruption) -> String {
             | Corruption::Segments(_)
             | Corruption::Records,
             _,
-        ) => "Nothing was changed. Stop the node and put the file, or the whole data folder, \
-                                  back from a copy; or give the topic up and delete it"
-            .to_owned(),
+        ) => SEGMENT_ADVICE.to_owned(),
     }
 }
 

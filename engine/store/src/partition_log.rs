@@ -106,7 +106,7 @@ impl<I: Io> PartitionLog<I> {
     /// # Errors
     /// See [`ReadError`].
     pub async fn read(&self, request: ReadRequest) -> Result<Read<I>, ReadError> {
-        self.partition.read(request).await
+        self.partition.tell_unreadable(self.partition.read(request).await)
     }
 
     /// The first record of at least this time, in the order of offsets; `None` where there is none. Of a batch that
@@ -115,7 +115,7 @@ impl<I: Io> PartitionLog<I> {
     /// # Errors
     /// See [`ReadError`].
     pub async fn find_timestamp(&self, time: Timestamp) -> Result<Option<TimestampedOffset>, ReadError> {
-        self.partition.find_timestamp(time).await
+        self.partition.tell_unreadable(self.partition.find_timestamp(time).await)
     }
 
     /// The record with the latest time, the first of equals; `None` in an empty log. Of a batch that expands too far
@@ -124,7 +124,7 @@ impl<I: Io> PartitionLog<I> {
     /// # Errors
     /// See [`ReadError`].
     pub async fn max_timestamp(&self) -> Result<Option<TimestampedOffset>, ReadError> {
-        self.partition.max_timestamp().await
+        self.partition.tell_unreadable(self.partition.max_timestamp().await)
     }
 
     /// Where the log's records of epoch `epoch` end: the latest epoch not above it, and its exclusive end. `None` where

@@ -16,6 +16,7 @@ mod locate;
 mod memory;
 pub(crate) mod recent;
 pub(crate) mod timestamp;
+pub(crate) mod unreadable;
 
 use std::rc::Rc;
 

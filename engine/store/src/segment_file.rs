@@ -10,6 +10,7 @@ use engine_log::SegmentId;
 use crate::descriptors::{Descriptors, UseNumber};
 use crate::error::{DiskError, DiskOperation, disk};
 use crate::permits::{Permit, Permits};
+use crate::read::unreadable::UnreadableCause;
 use crate::zeros::Zeros;
 
 /// One segment's file. Its descriptors are opened when needed and may be closed whenever nothing uses them.
@@ -34,6 +35,8 @@ pub(crate) struct SegmentFile<I: Io> {
     readers: Cell<usize>,
     reader_left: Signal,
     is_reading_ahead: Cell<bool>,
+    /// Why it couldn't be read, each told once.
+    unreadable: RefCell<Vec<UnreadableCause>>,
 }
 
 /// What is known of a file's space.
@@ -93,6 +96,7 @@ impl<I: Io> SegmentFile<I> {
             readers: Cell::new(0),
             reader_left: Signal::new(),
             is_reading_ahead: Cell::new(false),
+            unreadable: RefCell::default(),
         }
     }
 
@@ -265,6 +269,16 @@ impl<I: Io> SegmentFile<I> {
     pub(crate) fn hold(self: &Rc<Self>) -> SegmentHold<I> {
         self.readers.set(self.readers.get() + 1);
         SegmentHold { segment: Rc::clone(self) }
+    }
+
+    /// Notes why it can't be read; whether that is new.
+    pub(crate) fn note_unreadable(&self, cause: UnreadableCause) -> bool {
+        let mut known = self.unreadable.borrow_mut();
+        let is_new = !known.contains(&cause);
+        if is_new {
+            known.push(cause);
+        }
+        is_new
     }
 
     pub(crate) fn is_reading_ahead(&self) -> bool {

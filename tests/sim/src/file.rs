@@ -148,6 +148,17 @@ impl SendFile for SimSendFile {
         self.seat.disk(|disk, random| disk.file(self.open.file).resident(&range, random))
     }
 
+    fn peek(&self, position: u64, bytes: &mut [u8]) -> usize {
+        let range = position..position.saturating_add(bytes.len() as u64);
+        self.seat.disk(|disk, random| {
+            let file = disk.file(self.open.file);
+            let resident = usize::try_from(file.resident(&range, random)).unwrap_or(bytes.len());
+            let read = file.read(position, resident, random);
+            bytes[..read.len()].copy_from_slice(&read);
+            read.len()
+        })
+    }
+
     async fn prefetch(&self, position: u64, bytes: u64) -> io::Result<()> {
         let (machine, open) = (self.seat.boot.machine, self.open.clone());
         let prefetched = self.seat.operate(

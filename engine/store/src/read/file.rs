@@ -5,6 +5,7 @@ use std::rc::Rc;
 use engine_io::{BLOCK_BYTES, DirectFile, Io, SendFile, SendPiece};
 use engine_log::BatchRange;
 
+use super::unreadable::walk;
 use super::{Located, Piece};
 use crate::chunk::block_floor;
 use crate::error::{Corruption, DiskOperation, ReadError, disk};
@@ -43,7 +44,7 @@ impl<I: Io> Partition<I> {
         let memory_from = end - u32::try_from(memory_bytes).expect("a segment's positions have 32 bits");
         let mut pieces = Vec::new();
         self.gather_sendable(located, Run { from: begin, to: sendable }, &mut pieces).await?;
-        self.gather_direct(&located.segment, Run { from: sendable, to: memory_from }, &mut pieces).await?;
+        self.gather_direct(located, Run { from: sendable, to: memory_from }, &mut pieces).await?;
         pieces.extend(memory.into_iter().map(Piece::Memory));
         self.shard.counters.count(|metrics| metrics.bytes_read_tail += memory_bytes as u64);
         Ok(pieces)
@@ -69,9 +70,10 @@ impl<I: Io> Partition<I> {
         if located.is_sequential {
             self.read_ahead(segment, &file, u64::from(run.to));
         }
-        if !was_warm && file.resident(position, bytes) < bytes {
+        let is_warm = was_warm || file.resident(position, bytes) >= bytes;
+        if !is_warm || !self.check_cached(located, &file, run.to)? {
             // The page cache is too small to keep it until it is sent.
-            return self.gather_direct(segment, run, pieces).await;
+            return self.gather_direct(located, run, pieces).await;
         }
         self.shard.counters.count(|metrics| {
             *if was_warm { &mut metrics.bytes_read_warm } else { &mut metrics.bytes_read_cold } += bytes;
@@ -99,10 +101,12 @@ impl<I: Io> Partition<I> {
     /// Bytes read past the page cache into memory.
     async fn gather_direct(
         self: &Rc<Self>,
-        segment: &Rc<SegmentFile<I>>,
+        located: &Located<I>,
         run: Run,
         pieces: &mut Vec<Piece<I>>,
     ) -> Result<(), ReadError> {
+        let segment = &located.segment;
+        let mut next = located.range.begin;
         let step = u32::try_from(self.shard.config.write_bytes_max).expect("a write is at most 16 MiB");
         let mut from = run.from;
         while from < run.to {
@@ -113,6 +117,10 @@ impl<I: Io> Partition<I> {
             if read.as_ref().len() < range.end {
                 let (file, position) = (segment.path().clone(), u64::from(from));
                 return Err(ReadError::Corrupt { file, position, why: Corruption::FileTooShort });
+            }
+            if (from..to).contains(&next.position) {
+                let known = (next.position - from) as usize;
+                next = walk(segment, &read.as_ref()[range.start + known..range.end], next)?;
             }
             pieces.push(Piece::Memory(SendPiece::Read(read, range)));
             from = to;
