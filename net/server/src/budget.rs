@@ -1,4 +1,4 @@
-//! A shard's allowance of something countable, handed out first come, first served.
+//! A shard's allowance of something countable, handed out first come, first served, unless who asks says otherwise.
 
 use core::cell::RefCell;
 use std::collections::VecDeque;
@@ -19,9 +19,20 @@ struct State {
     total: u64,
     /// Whether somebody had to wait since this was last asked for.
     ran_short: bool,
-    /// Who waits, in order of arrival, each with a number of its own.
-    queue: VecDeque<(u64, Signal)>,
+    /// Who waits, in the order of their turns.
+    queue: VecDeque<Waiting>,
     next_number: u64,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    /// Its own alone.
+    number: u64,
+    /// The least that it takes.
+    least: u64,
+    /// The lowest first, and of the same the one that came first.
+    rank: u64,
+    signal: Signal,
 }
 
 /// A part of a [`Budget`], given back when dropped.
@@ -60,6 +71,18 @@ impl Budget {
         core::mem::replace(&mut state.ran_short, false) || has_waiting
     }
 
+    /// What those who wait lack, all together.
+    pub(crate) fn lacking(&self) -> u64 {
+        let wanted = self.state.borrow().queue.iter().map(|waiting| waiting.least).sum::<u64>();
+        wanted.saturating_sub(self.free())
+    }
+
+    /// Takes `amount` where so much is free beside `rest`, and nobody waits.
+    pub(crate) fn try_take(&self, amount: u64, rest: u64) -> Option<Share> {
+        let is_there = self.state.borrow().queue.is_empty() && self.free() >= amount.saturating_add(rest);
+        is_there.then(|| self.take_anyway(amount))
+    }
+
     /// Takes `amount`, also where less is free: for what is there already and can't wait. Others wait for it.
     pub(crate) fn take_anyway(&self, amount: u64) -> Share {
         self.state.borrow_mut().used += amount;
@@ -71,7 +94,7 @@ impl Budget {
     /// # Panics
     /// Where `amount` is more than there is in all: the caller's limits keep below it.
     pub(crate) async fn take(&self, amount: u64) -> Share {
-        self.take_between(amount, amount).await
+        self.take_ranked(amount, amount, 0).await
     }
 
     /// Takes what is free, at least `least` and at most `most`, after all who asked before. Dropped before it resolves,
@@ -80,13 +103,17 @@ impl Budget {
     /// # Panics
     /// Where `least` is more than there is in all, or more than `most`.
     pub(crate) async fn take_between(&self, least: u64, most: u64) -> Share {
+        self.take_ranked(least, most, 0).await
+    }
+
+    async fn take_ranked(&self, least: u64, most: u64, rank: u64) -> Share {
         assert!(least <= self.total(), "more is asked for than there is in all");
         assert!(least <= most, "at least {least} and at most {most} are nothing");
         let is_first = self.state.borrow().queue.is_empty();
         if let Some(share) = is_first.then(|| self.take_free(least, most)).flatten() {
             return share;
         }
-        let place = Place::join(self);
+        let place = Place::join(self, least, rank);
         loop {
             let turn = place.signal.wait();
             if let Some(share) = place.is_first().then(|| self.take_free(least, most)).flatten() {
@@ -107,7 +134,7 @@ impl Budget {
 
     /// Tells the first in the queue that something has changed.
     fn call_first(&self) {
-        let first = self.state.borrow().queue.front().map(|(_, signal)| signal.clone());
+        let first = self.state.borrow().queue.front().map(|waiting| waiting.signal.clone());
         if let Some(signal) = first {
             signal.notify();
         }
@@ -115,12 +142,13 @@ impl Budget {
 }
 
 impl Share {
-    /// Takes `amount` more, after all who asked before. Dropped before it resolves, it gives up its place.
+    /// Takes `amount` more, after all who asked before and have no higher `rank`, and before those who have: [`Budget`]'s
+    /// own takers have 0. Dropped before it resolves, it gives up its place.
     ///
     /// # Panics
     /// As [`Budget::take`].
-    pub(crate) async fn grow(&mut self, amount: u64) {
-        let mut more = self.budget.take(amount).await;
+    pub(crate) async fn grow(&mut self, amount: u64, rank: u64) {
+        let mut more = self.budget.take_ranked(amount, amount, rank).await;
         self.amount += core::mem::take(&mut more.amount);
     }
 
@@ -155,25 +183,26 @@ struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    fn join(budget: &'a Budget) -> Self {
+    fn join(budget: &'a Budget, least: u64, rank: u64) -> Self {
         let mut state = budget.state.borrow_mut();
         let number = state.next_number;
         state.next_number += 1;
         let signal = Signal::new();
-        state.queue.push_back((number, signal.clone()));
+        let at = state.queue.partition_point(|waiting| waiting.rank <= rank);
+        state.queue.insert(at, Waiting { number, least, rank, signal: signal.clone() });
         state.ran_short = true;
         Self { budget, number, signal }
     }
 
     fn is_first(&self) -> bool {
         let state = self.budget.state.borrow();
-        state.queue.front().is_some_and(|&(number, _)| number == self.number)
+        state.queue.front().is_some_and(|waiting| waiting.number == self.number)
     }
 }
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        self.budget.state.borrow_mut().queue.retain(|&(number, _)| number != self.number);
+        self.budget.state.borrow_mut().queue.retain(|waiting| waiting.number != self.number);
         self.budget.call_first();
     }
 }
@@ -198,7 +227,7 @@ mod tests {
     fn a_share_that_grew_comes_back_whole() {
         let budget = Budget::new(10);
         let mut share = block_on(budget.take(2));
-        block_on(share.grow(7));
+        block_on(share.grow(7, 0));
         assert_eq!(budget.used(), 9);
         drop(share);
         assert_eq!(budget.used(), 0);
@@ -216,6 +245,24 @@ mod tests {
         let taken = block_on(poll_once(&mut large)).expect("it is the large one's turn");
         assert!(block_on(poll_once(&mut small)).is_some());
         drop(taken);
+    }
+
+    #[test]
+    fn a_lower_rank_comes_first() {
+        let budget = Budget::new(10);
+        let held = block_on(budget.take(10));
+        let mut shares = [0, 1, 2].map(|_| budget.take_anyway(0));
+        let [first, second, third] = &mut shares;
+        let mut waiting =
+            [Box::pin(first.grow(4, 7)), Box::pin(second.grow(4, 3)), Box::pin(third.grow(4, 7))];
+        for one in &mut waiting {
+            assert!(block_on(poll_once(one)).is_none());
+        }
+        drop(held);
+        let served: Vec<_> = [2, 0, 1].map(|one| block_on(poll_once(&mut waiting[one])).is_some()).into();
+        assert_eq!(served, [false, false, true], "the third waits for the first");
+        assert!(block_on(poll_once(&mut waiting[0])).is_some());
+        assert!(block_on(poll_once(&mut waiting[2])).is_none(), "there is no more");
     }
 
     #[test]
@@ -243,6 +290,21 @@ mod tests {
         assert_eq!(block_on(third).amount(), 4);
         assert!(budget.has_run_short());
         assert!(!budget.has_run_short(), "it was asked already");
+    }
+
+    #[test]
+    fn what_is_lacking_is_what_those_who_wait_want_beside_what_is_free() {
+        let budget = Budget::new(10);
+        let held = block_on(budget.take(6));
+        assert!(budget.try_take(2, 3).is_none(), "it leaves less than is to be left");
+        let (mut large, mut small) = (Box::pin(budget.take(8)), Box::pin(budget.take(1)));
+        assert!(block_on(poll_once(&mut large)).is_none());
+        assert!(block_on(poll_once(&mut small)).is_none());
+        assert_eq!(budget.lacking(), 5);
+        assert!(budget.try_take(1, 0).is_none(), "others wait");
+        drop((large, small));
+        assert_eq!((budget.lacking(), budget.try_take(4, 0).map(|share| share.amount())), (0, Some(4)));
+        drop(held);
     }
 
     #[test]

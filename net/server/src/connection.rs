@@ -16,7 +16,7 @@ use engine_io::{Closer, Io, Signal, Stream, StreamReader, Task, deadline, first}
 use engine_record::Instant;
 
 use crate::dispatch;
-use crate::frame_reader::{FrameReadError, FrameReader, RequestFrame};
+use crate::frame_reader::{FrameReadError, FrameReader, Progress, RequestFrame, Unfinished};
 use crate::hooks::Principal;
 use crate::notices::Notice;
 use crate::reply_queue::{PendingReply, ReplyQueue};
@@ -36,6 +36,8 @@ pub(crate) struct Connection<I: Io> {
     pub(crate) principal: Principal,
     replies: ReplyQueue<I>,
     closer: CloserOf<I>,
+    /// The request that is being received, where it is a large one.
+    unfinished: Rc<Unfinished>,
     reading: Activity,
     writing: Activity,
     /// Nobody is there any more to take replies.
@@ -94,6 +96,11 @@ impl<I: Io> Connection<I> {
         is_sending.then(|| now.since(self.writing.moved_at.get()))
     }
 
+    /// How far the request is that is being received, where it is a large one.
+    pub(crate) fn unfinished(&self) -> Option<Progress> {
+        self.unfinished.progress()
+    }
+
     /// How long the client has asked for nothing and nothing was under way for it.
     pub(crate) fn idle(&self, now: Instant) -> Option<Duration> {
         let silent = self.reading.has_done(Doing::Resting, now)?;
@@ -105,6 +112,7 @@ impl<I: Io> Connection<I> {
     pub(crate) fn close(&self) {
         self.hung_up.set(true);
         self.hanging_up.notify();
+        self.unfinished.give_up();
         self.replies.close();
         // At once, not when the connection ends: its reading task may be waiting for the memory they hold.
         self.replies.abandon();
@@ -146,6 +154,7 @@ pub(crate) async fn serve<I: Io>(shard: Rc<Shard<I>>, stream: I::Stream) {
         principal: Principal::anonymous(),
         replies: ReplyQueue::new(shard.limits().requests_in_flight),
         closer: reader.closer(),
+        unfinished: Rc::new(Unfinished::none()),
         reading: Activity::new(Doing::Resting, shard.io().now()),
         writing: Activity::new(Doing::Resting, shard.io().now()),
         hung_up: Cell::new(false),
@@ -182,7 +191,9 @@ async fn read_requests<I: Io>(
 ) {
     let limits = shard.limits();
     let limit = usize::try_from(limits.frame_bytes).unwrap_or(usize::MAX);
-    let mut frames = FrameReader::new(shard.io().clone(), reader, limit, shard.request_memory().clone());
+    let memory = shard.request_memory().of_connection(limit);
+    let unfinished = Rc::clone(&connection.unfinished);
+    let mut frames = FrameReader::new(shard.io().clone(), reader, limit, memory, unfinished);
     while connection.replies.has_room().await {
         wait_while_muted(shard, connection).await;
         let frame = match next_frame(shard, connection, &mut frames).await {
@@ -191,7 +202,7 @@ async fn read_requests<I: Io>(
             Ok(None) | Err(FrameReadError::Receive(_) | FrameReadError::CutShort) => {
                 return connection.close();
             }
-            Err(error @ (FrameReadError::Frame(_) | FrameReadError::NoMemory)) => {
+            Err(error @ (FrameReadError::Frame(_) | FrameReadError::NoMemory(_))) => {
                 shard.notice(Notice::BadRequest, |held_back| {
                     tracing::warn!(peer = %connection.peer, %error, held_back, "closing a connection");
                 });

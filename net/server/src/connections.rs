@@ -107,6 +107,29 @@ impl<I: Io> Connections<I> {
         stalled.len()
     }
 
+    /// Closes connections whose large requests haven't gone on for longer than `longest`, until what they hold and what
+    /// they wait for is `bytes`; how many. Those that nothing but their clients hold up come first, and the slowest first.
+    pub(crate) fn close_halted(&self, now: Instant, longest: Duration, bytes: u64) -> usize {
+        let mut halted: Vec<_> = self
+            .snapshot()
+            .into_iter()
+            .filter_map(|connection| Some((connection.unfinished()?, connection)))
+            .filter(|(progress, _)| now.since(progress.since) > longest)
+            .collect();
+        halted.sort_by_key(|(progress, _)| (progress.wanted > 0, progress.since));
+        let mut left = bytes;
+        let mut closed = 0;
+        for (progress, connection) in halted {
+            if left == 0 {
+                break;
+            }
+            connection.close();
+            left = left.saturating_sub(progress.held + progress.wanted);
+            closed += 1;
+        }
+        closed
+    }
+
     /// Lets every connection answer what it has begun, then close.
     pub(crate) fn finish_all(&self) {
         for connection in self.snapshot() {

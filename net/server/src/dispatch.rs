@@ -8,7 +8,6 @@ use engine_record::Instant;
 use net_wire::messages::api_versions::ApiVersionsResponse;
 use net_wire::{ApiKey, DecodeError, Message, Reader, RequestHeader};
 
-use crate::budget::Share;
 use crate::connection::Connection;
 use crate::frame_reader::RequestFrame;
 use crate::handlers;
@@ -16,6 +15,7 @@ use crate::hooks;
 use crate::metrics::Stage;
 use crate::reply_queue::PendingReply;
 use crate::request_limits;
+use crate::request_memory::Held;
 use crate::response::{CloseReason, Response};
 use crate::shard::Shard;
 
@@ -30,7 +30,7 @@ pub(crate) struct Request<I: Io> {
     frame: Vec<u8>,
     /// Where the body begins in `frame`.
     body: usize,
-    _memory: [Share; 2],
+    _memory: Held,
 }
 
 impl<I: Io> Request<I> {

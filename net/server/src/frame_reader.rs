@@ -4,32 +4,36 @@
 //! the buffer is received straight into memory of its own, which the request then keeps.
 //!
 //! Memory is taken as bytes arrive, not as they are announced: a client that announces much and sends little holds
-//! little. Several frames that are each half here could wait for each other's memory, so a frame that gets none for
-//! [`MEMORY_WAIT_MAX`] is given up with its connection.
+//! little ([`request_memory`](crate::request_memory)).
 
-use core::time::Duration;
+use core::cell::Cell;
 use std::io;
+use std::rc::Rc;
 
-use engine_io::{Io, StreamReader, deadline};
+use engine_io::{Io, Signal, StreamReader, first};
+use engine_record::Instant;
 use net_wire::frame::{FrameError, FrameStep, SIZE_BYTES, next_frame};
 
-use crate::budget::{Budget, Share};
+use crate::request_memory::{ConnectionMemory, Held, NoMemory, SMALL_BYTES};
 
 /// The receive buffer of a connection that sends little, in bytes.
 const QUIET_BYTES: usize = 256;
-/// The receive buffer of a connection that has just filled a buffer, in bytes.
-const BUSY_BYTES: usize = 16 << 10;
+/// The receive buffer of a connection that has just filled a buffer, in bytes. A frame that fits is a small one.
+const BUSY_BYTES: usize = SMALL_BYTES;
 
-/// A large frame's memory grows by at least this much, and by as much as is there already.
-const STEP_BYTES: usize = 1 << 20;
-/// How long a frame that has begun waits for more memory.
-const MEMORY_WAIT_MAX: Duration = Duration::from_secs(10);
+/// The first room of a large frame, taken when a whole buffer of it has come.
+const FIRST_BYTES: usize = 64 << 10;
+/// Up to this size its room becomes four times as large whenever it is full, then twice: so it is copied little, and
+/// holds little that hasn't come.
+const FOURFOLD_BYTES: usize = 1 << 20;
+/// A frame goes on where so much more of it has come, or all.
+const PART_BYTES: usize = 128 << 10;
 
 /// One request as it came, without its size.
 pub(crate) struct RequestFrame {
     pub(crate) bytes: Vec<u8>,
     /// Its part of the connection's and of the shard's request memory.
-    pub(crate) memory: [Share; 2],
+    pub(crate) memory: Held,
 }
 
 /// Why no more frames come from a connection.
@@ -38,15 +42,68 @@ pub(crate) enum FrameReadError {
     /// A size that can't be accepted.
     #[error(transparent)]
     Frame(#[from] FrameError),
-    /// The client closed the connection in the middle of a frame.
-    #[error("the client closed the connection within a frame")]
+    /// The connection was closed in the middle of a frame.
+    #[error("the connection was closed within a frame")]
     CutShort,
     /// Other requests hold the shard's memory, and don't let go of it.
-    #[error("there was no memory for the rest of a frame in {MEMORY_WAIT_MAX:?}")]
-    NoMemory,
+    #[error(transparent)]
+    NoMemory(#[from] NoMemory),
     /// The connection failed.
     #[error("receiving failed: {0}")]
     Receive(io::Error),
+}
+
+/// How far a connection's large frame is.
+#[derive(Debug)]
+pub(crate) struct Unfinished {
+    progress: Cell<Progress>,
+    /// The connection has ended: the frame is given up.
+    given_up: Cell<bool>,
+    giving_up: Signal,
+}
+
+/// What a large frame has, and what it waits for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Progress {
+    /// The memory it holds.
+    pub(crate) held: u64,
+    /// The memory it waits for; 0 where it waits for its client alone.
+    pub(crate) wanted: u64,
+    /// Since when.
+    pub(crate) since: Instant,
+}
+
+impl Unfinished {
+    pub(crate) fn none() -> Self {
+        let nothing = Progress { held: 0, wanted: 0, since: Instant::ZERO };
+        Self { progress: Cell::new(nothing), given_up: Cell::new(false), giving_up: Signal::new() }
+    }
+
+    /// `None` where there is no such frame.
+    pub(crate) fn progress(&self) -> Option<Progress> {
+        let progress = self.progress.get();
+        (progress.held + progress.wanted > 0).then_some(progress)
+    }
+
+    /// Gives the frame up, also where it waits for memory and not for its client.
+    pub(crate) fn give_up(&self) {
+        self.given_up.set(true);
+        self.giving_up.notify();
+    }
+
+    async fn is_given_up(&self) {
+        loop {
+            let giving_up = self.giving_up.wait();
+            if self.given_up.get() {
+                return;
+            }
+            giving_up.await;
+        }
+    }
+
+    fn is(&self, held: usize, wanted: usize, since: Instant) {
+        self.progress.set(Progress { held: held as u64, wanted: wanted as u64, since });
+    }
 }
 
 /// Reads the frames of one connection.
@@ -59,17 +116,19 @@ pub(crate) struct FrameReader<I: Io, R: StreamReader> {
     /// Whether the last receive filled its buffer.
     busy: bool,
     limit: usize,
-    /// The connection's own allowance: a frame of any size beside as much again that is under way, so that no client
-    /// takes all of the shard's.
-    own: Budget,
-    /// The shard's.
-    memory: Budget,
+    memory: ConnectionMemory,
+    unfinished: Rc<Unfinished>,
 }
 
 impl<I: Io, R: StreamReader> FrameReader<I, R> {
-    pub(crate) fn new(io: I, stream: R, limit: usize, memory: Budget) -> Self {
-        let own = Budget::new(2 * limit as u64);
-        Self { io, stream, buffer: Vec::new(), start: 0, busy: false, limit, own, memory }
+    pub(crate) fn new(
+        io: I,
+        stream: R,
+        limit: usize,
+        memory: ConnectionMemory,
+        unfinished: Rc<Unfinished>,
+    ) -> Self {
+        Self { io, stream, buffer: Vec::new(), start: 0, busy: false, limit, memory, unfinished }
     }
 
     /// Waits for the first bytes of the next frame. False where the client has closed its side.
@@ -86,13 +145,14 @@ impl<I: Io, R: StreamReader> FrameReader<I, R> {
             let unread = &self.buffer[self.start..];
             match next_frame(unread, self.limit)? {
                 FrameStep::Frame(range) => {
-                    let bytes = range.len() as u64;
-                    let memory = [self.own.take(bytes).await, self.memory.take(bytes).await];
+                    let memory = self.memory.small(range.len() as u64).await;
                     let bytes = self.buffer[self.start..][range.clone()].to_vec();
                     self.start += range.end;
                     return Ok(Some(RequestFrame { bytes, memory }));
                 }
-                FrameStep::NeedMore(lacking) if unread.len() + lacking > BUSY_BYTES => {
+                FrameStep::NeedMore(lacking)
+                    if unread.len() >= BUSY_BYTES && unread.len() + lacking > BUSY_BYTES =>
+                {
                     return self.receive_large(lacking).await.map(Some);
                 }
                 FrameStep::NeedMore(_) => {
@@ -141,45 +201,63 @@ impl<I: Io, R: StreamReader> FrameReader<I, R> {
         self.start = 0;
     }
 
-    /// Receives the rest of a frame of which all but `lacking` bytes are here, into memory of its own.
+    /// Receives the rest of a frame of which all but `lacking` bytes are here, into memory of its own. More is taken when
+    /// more bytes have come than there is room for.
     async fn receive_large(&mut self, lacking: usize) -> Result<RequestFrame, FrameReadError> {
         let size = self.buffer.len() - self.start - SIZE_BYTES + lacking;
-        let first = size.min(STEP_BYTES);
-        let mut memory = [self.own.take(first as u64).await, self.memory.take(first as u64).await];
-        let mut bytes = Vec::with_capacity(first);
-        bytes.extend_from_slice(&self.buffer[self.start + SIZE_BYTES..]);
-        self.buffer.clear();
-        self.start = 0;
-        self.busy = true;
-        let mut target = first;
+        self.start += SIZE_BYTES;
+        let mut memory = self.memory.nothing();
+        let mut bytes = Vec::new();
         loop {
-            bytes = self.receive_until(bytes, target).await?;
-            if target == size {
+            let room = roomier(bytes.len()).min(size);
+            let step = room - bytes.len();
+            self.unfinished.is(bytes.len(), step, self.io.now());
+            let lacking = (size - bytes.len()) as u64;
+            let grown = self.memory.grow(&self.io, &mut memory, step as u64, lacking);
+            first(grown, self.unfinished.is_given_up()).await.map_err(|()| FrameReadError::CutShort)??;
+            bytes.reserve_exact(step);
+            self.move_here(&mut bytes, step);
+            bytes = self.fill(bytes, room).await?;
+            if room == size {
+                self.unfinished.is(0, 0, self.io.now());
                 return Ok(RequestFrame { bytes, memory });
             }
-            let step = (size - target).min(target.max(STEP_BYTES));
-            self.wait_for_memory(&mut memory, step).await?;
-            bytes.reserve_exact(step);
-            target += step;
+            self.unfinished.is(room, 0, self.io.now());
+            self.busy = true;
+            if !self.receive().await? {
+                return Err(FrameReadError::CutShort);
+            }
         }
     }
 
-    async fn receive_until(&mut self, bytes: Vec<u8>, target: usize) -> Result<Vec<u8>, FrameReadError> {
-        let lacking = target - bytes.len();
-        let (received, bytes) = self.stream.receive_exactly(bytes, lacking).await;
-        match received {
-            Ok(()) => Ok(bytes),
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(FrameReadError::CutShort),
-            Err(error) => Err(FrameReadError::Receive(error)),
-        }
+    /// Moves what is in the buffer, at most so many bytes.
+    fn move_here(&mut self, bytes: &mut Vec<u8>, most: usize) {
+        let end = self.buffer.len().min(self.start + most);
+        bytes.extend_from_slice(&self.buffer[self.start..end]);
+        self.start = end;
     }
 
-    async fn wait_for_memory(&self, memory: &mut [Share; 2], bytes: usize) -> Result<(), FrameReadError> {
-        let until = self.io.now().after(MEMORY_WAIT_MAX);
-        for share in memory {
-            let grown = deadline(&self.io, until, share.grow(bytes as u64)).await;
-            grown.ok_or(FrameReadError::NoMemory)?;
+    /// Receives until `room` bytes are here, part by part, so that it is seen whether the client sends them.
+    async fn fill(&mut self, mut bytes: Vec<u8>, room: usize) -> Result<Vec<u8>, FrameReadError> {
+        while bytes.len() < room {
+            self.unfinished.is(room, 0, self.io.now());
+            let part = (room - bytes.len()).min(PART_BYTES);
+            let (received, filled) = self.stream.receive_exactly(bytes, part).await;
+            received.map_err(|error| match error.kind() == io::ErrorKind::UnexpectedEof {
+                true => FrameReadError::CutShort,
+                false => FrameReadError::Receive(error),
+            })?;
+            bytes = filled;
         }
-        Ok(())
+        Ok(bytes)
+    }
+}
+
+/// The next room of a large frame that has filled `room`.
+const fn roomier(room: usize) -> usize {
+    match room {
+        0 => FIRST_BYTES,
+        1..FOURFOLD_BYTES => 4 * room,
+        FOURFOLD_BYTES.. => 2 * room,
     }
 }

@@ -41,6 +41,7 @@ mod partition;
 mod reply_memory;
 mod reply_queue;
 mod request_limits;
+mod request_memory;
 mod response;
 mod run_shard;
 mod sending;

@@ -23,6 +23,8 @@ pub(crate) enum Notice {
     AcceptFailed,
     /// A connection was closed since it did nothing, or took too long.
     ConnectionStalled,
+    /// Connections were closed for the memory of requests that didn't come to their end.
+    RequestsHoldMemory,
 }
 
 /// When each kind was last written, and how often it was held back since.

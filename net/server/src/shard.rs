@@ -26,6 +26,7 @@ use crate::endpoint::{self, Endpoint};
 use crate::metrics::{Metrics, ShardSnapshot};
 use crate::notices::{Notice, Notices};
 use crate::partition::Partition;
+use crate::request_memory::RequestMemory;
 use crate::tasks::Tasks;
 
 /// One shard.
@@ -40,7 +41,7 @@ pub(crate) struct Shard<I: Io> {
     /// The partitions this shard owns.
     partitions: RefCell<BTreeMap<TopicPartition, Hosted<I>>>,
     connections: Rc<Connections<I>>,
-    request_memory: Budget,
+    request_memory: RequestMemory,
     list_memory: Budget,
     reply_memory: Budget,
     metrics: Metrics,
@@ -98,7 +99,10 @@ impl<I: Io> Shard<I> {
         Self {
             io,
             id,
-            request_memory: Budget::new(config.limits.request_bytes),
+            request_memory: RequestMemory::new(
+                config.limits.request_bytes,
+                u64::from(config.limits.frame_bytes),
+            ),
             list_memory: Budget::new(config.limits.list_bytes),
             reply_memory: Budget::new(config.limits.reply_bytes),
             config,
@@ -142,7 +146,7 @@ impl<I: Io> Shard<I> {
         &self.connections
     }
 
-    pub(crate) fn request_memory(&self) -> &Budget {
+    pub(crate) fn request_memory(&self) -> &RequestMemory {
         &self.request_memory
     }
 

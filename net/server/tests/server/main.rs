@@ -35,6 +35,7 @@ mod metadata;
 mod produce;
 mod produce_refusals;
 mod producer_ids;
+mod request_memory;
 mod restarts;
 mod slow_readers;
 mod stops;
