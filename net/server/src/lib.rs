@@ -38,6 +38,7 @@ mod notices;
 mod opening;
 mod operations;
 mod partition;
+mod reopening;
 mod reply_memory;
 mod reply_queue;
 mod request_limits;

@@ -2,17 +2,18 @@
 
 use core::cell::{Cell, RefCell};
 use core::pin::pin;
+use std::io::ErrorKind;
 
 use engine_io::{Io, first};
 use engine_record::{PartitionIndex, TopicId, TopicPartition};
-use engine_store::StoreError;
+use engine_store::{DiskOperation, StoreError};
 use replication::leader::LeaderError;
 use replication::metadata::commands::Command;
 use replication::metadata::image::{self, Image, Topic};
 
 use crate::deltas::Deltas;
 use crate::partition::Partition;
-use crate::settings::TopicSettings;
+use crate::settings::{SettingError, TopicSettings};
 use crate::shard::{Hosted, Shard};
 use crate::together::together;
 
@@ -55,6 +56,38 @@ pub(crate) async fn open_topic<I: Io>(shard: &Shard<I>, topic: TopicId, deltas: 
     opening.report();
 }
 
+/// Opens partitions that could not be opened before, as far as their topics are still there.
+pub(crate) async fn open_again<I: Io>(shard: &Shard<I>, partitions: &[TopicPartition]) {
+    let image = shard.image();
+    let of_topics = partitions.chunk_by(|one, next| one.topic == next.topic);
+    let openings: Vec<_> = of_topics
+        .filter_map(|ids| Some((Opening::again(shard, image.topic(ids.first()?.topic)?), ids)))
+        .collect();
+    let opened = Cell::new(0);
+    let attempts = openings.iter().flat_map(|(opening, ids)| ids.iter().map(move |id| (opening, *id)));
+    together(
+        AT_ONCE,
+        attempts.map(async |(opening, id)| {
+            opened.set(opened.get() + usize::from(opening.open_again(id).await));
+        }),
+    )
+    .await;
+    if opened.get() > 0 {
+        tracing::info!(partitions = opened.get(), "partitions that were offline are open");
+    }
+}
+
+/// Whether what was refused may be granted later, with nothing but time passing.
+fn may_pass(error: &OpenError) -> bool {
+    /// The process, or the machine, has no descriptor left (`ENFILE`, `EMFILE`).
+    const NO_DESCRIPTOR: [i32; 2] = [23, 24];
+    let OpenError::Store(StoreError::Disk(error)) = error else { return false };
+    let is_short = matches!(error.kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+        || error.code.is_some_and(|code| NO_DESCRIPTOR.contains(&code));
+    // What a failed flush has left can't be known.
+    is_short && error.operation != DiskOperation::Flush
+}
+
 /// The partitions of one topic on their way to be open.
 struct Opening<'a, I: Io> {
     shard: &'a Shard<I>,
@@ -66,13 +99,15 @@ struct Opening<'a, I: Io> {
 
 impl<'a, I: Io> Opening<'a, I> {
     fn new(shard: &'a Shard<I>, topic: &'a Topic) -> Self {
-        let own = topic.configs.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        let defaults = &shard.config().broker.topic;
-        let settings = defaults.with(own).unwrap_or_else(|error| {
+        if let Err(error) = settings(shard, topic) {
             // Settings were checked before they were committed; a later version may have taken one away.
             tracing::error!(topic = topic.name, %error, "a topic's settings are ignored");
-            defaults.clone()
-        });
+        }
+        Self::again(shard, topic)
+    }
+
+    fn again(shard: &'a Shard<I>, topic: &'a Topic) -> Self {
+        let settings = settings(shard, topic).unwrap_or_else(|_| shard.config().broker.topic.clone());
         Self { shard, topic, settings, is_deleted: Cell::new(false), failed: RefCell::default() }
     }
 
@@ -117,17 +152,66 @@ impl<'a, I: Io> Opening<'a, I> {
         Ok(Partition::lead(self.shard.config().node, partition, log, self.settings.clone())?)
     }
 
-    /// Says which partitions could not be opened; how many.
-    fn report(&self) -> usize {
-        let failed = self.failed.take();
-        for (partition, error) in &failed {
-            let (topic, partition) = (&self.topic.name, partition.0);
-            if self.is_deleted.get() {
-                tracing::debug!(topic, partition, %error, "a partition of a deleted topic was not opened");
-            } else {
-                tracing::error!(topic, partition, %error, "a partition is offline");
+    /// Opens one that could not be opened before; whether it is open.
+    async fn open_again(&self, id: TopicPartition) -> bool {
+        let Some(partition) = self.topic.partition(id.partition) else { return false };
+        let reopening = self.shard.reopening();
+        let attempt = reopening.attempt(id);
+        let tried = self.try_open(id, partition).await;
+        drop(attempt);
+        if reopening.why(id).is_none() {
+            // Its topic was deleted meanwhile.
+            return false;
+        }
+        match tried {
+            Ok(partition) => {
+                reopening.settle(id);
+                self.shard.host(id, Hosted::open(partition));
+                self.shard.follow_epochs();
+                true
+            }
+            Err(error) if may_pass(&error) => {
+                reopening.failed(id, error.to_string(), self.shard.io().now());
+                false
+            }
+            Err(error) => {
+                reopening.settle(id);
+                tracing::error!(topic = self.topic.name, partition = id.partition.0, %error, "a partition is offline");
+                false
             }
         }
-        failed.len()
     }
+
+    /// Says which partitions could not be opened, and has those opened again that may be; how many there are.
+    fn report(&self) -> usize {
+        let failed = self.failed.take();
+        let count = failed.len();
+        let topic = &self.topic.name;
+        if self.is_deleted.get() {
+            for (partition, error) in &failed {
+                let partition = partition.0;
+                tracing::debug!(topic, partition, %error, "a partition of a deleted topic was not opened");
+            }
+            return count;
+        }
+        let (passing, lasting): (Vec<_>, Vec<_>) = failed.into_iter().partition(|(_, error)| may_pass(error));
+        for (partition, error) in &lasting {
+            tracing::error!(topic, partition = partition.0, %error, "a partition is offline");
+        }
+        if let Some((_, error)) = passing.first() {
+            let partitions = passing.len();
+            tracing::error!(topic, partitions, %error, "partitions are offline until they can be opened");
+        }
+        for (partition, error) in passing {
+            let id = TopicPartition { topic: self.topic.id, partition };
+            self.shard.reopening().failed(id, error.to_string(), self.shard.io().now());
+        }
+        count
+    }
+}
+
+/// The settings of a topic: the broker's, and its own instead of some.
+fn settings<I: Io>(shard: &Shard<I>, topic: &Topic) -> Result<TopicSettings, SettingError> {
+    let own = topic.configs.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    shard.config().broker.topic.with(own)
 }

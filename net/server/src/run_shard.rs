@@ -13,6 +13,7 @@ use crate::deltas::Deltas;
 use crate::listener;
 use crate::node::{Ended, Listening, NodeError, Opened, ShardCommand, ShardSeat};
 use crate::opening;
+use crate::reopening;
 use crate::request_memory;
 use crate::shard::Shard;
 use crate::tasks::Tasks;
@@ -125,6 +126,7 @@ impl<I: Io> Serving<I> {
         let io = shard.io();
         serving.following.spawn(io, follow_deltas(Rc::clone(shard), deltas, applied));
         serving.following.spawn(io, follow_progress(Rc::clone(shard)));
+        serving.following.spawn(io, reopening::reopen(Rc::clone(shard)));
         serving.following.spawn(io, listener::sweep(Rc::clone(shard)));
         serving.following.spawn(io, request_memory::reclaim(Rc::clone(shard)));
         serving

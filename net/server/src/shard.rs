@@ -26,6 +26,7 @@ use crate::endpoint::{self, Endpoint};
 use crate::metrics::{Metrics, ShardSnapshot};
 use crate::notices::{Notice, Notices};
 use crate::partition::Partition;
+use crate::reopening::Reopening;
 use crate::request_memory::RequestMemory;
 use crate::tasks::Tasks;
 
@@ -40,6 +41,8 @@ pub(crate) struct Shard<I: Io> {
     image: RefCell<Rc<Image>>,
     /// The partitions this shard owns.
     partitions: RefCell<BTreeMap<TopicPartition, Hosted<I>>>,
+    /// Those of them that are to be opened again.
+    reopening: Reopening,
     connections: Rc<Connections<I>>,
     request_memory: RequestMemory,
     list_memory: Budget,
@@ -55,7 +58,7 @@ pub(crate) struct Shard<I: Io> {
 pub(crate) enum Hosted<I: Io> {
     /// In use.
     Open(Rc<Partition<I>>),
-    /// Not usable: its storage failed or is damaged.
+    /// Not usable: it could not be opened. Where the reason may pass, [`Reopening`] has it.
     Offline,
 }
 
@@ -110,6 +113,7 @@ impl<I: Io> Shard<I> {
             control,
             image: RefCell::new(Rc::new(image)),
             partitions: RefCell::default(),
+            reopening: Reopening::default(),
             connections: Rc::new(Connections::new()),
             metrics: Metrics::new(),
             notices: Notices::default(),
@@ -144,6 +148,10 @@ impl<I: Io> Shard<I> {
 
     pub(crate) fn connections(&self) -> &Rc<Connections<I>> {
         &self.connections
+    }
+
+    pub(crate) fn reopening(&self) -> &Reopening {
+        &self.reopening
     }
 
     pub(crate) fn request_memory(&self) -> &RequestMemory {
@@ -198,7 +206,10 @@ impl<I: Io> Shard<I> {
     pub(crate) fn partition(&self, id: TopicPartition) -> Result<Rc<Partition<I>>, NotServed> {
         match self.partitions.borrow().get(&id) {
             Some(Hosted::Open(partition)) => return Ok(Rc::clone(partition)),
-            Some(Hosted::Offline) => return Err(ErrorCode::KAFKA_STORAGE_ERROR.into()),
+            Some(Hosted::Offline) => {
+                self.reopening.ask(id);
+                return Err(ErrorCode::KAFKA_STORAGE_ERROR.into());
+            }
             None => {}
         }
         Err(self.why_not_served(id))
@@ -278,6 +289,7 @@ impl<I: Io> Shard<I> {
             dropped.push(*id);
             false
         });
+        self.reopening.forget(topic);
         if !dropped.is_empty() {
             let shard = Rc::clone(self);
             self.background.spawn(&self.io, async move { shard.remove_files(topic, dropped).await });
@@ -286,6 +298,7 @@ impl<I: Io> Shard<I> {
 
     /// Removes what a dropped topic leaves on this shard. The last shard to do so removes the topic's folder too.
     async fn remove_files(&self, topic: TopicId, dropped: Vec<TopicPartition>) {
+        self.reopening.rests(topic).await;
         for id in dropped {
             match self.store.delete_partition(id).await {
                 // Another shard was the last to remove something, and has removed the topic's folder too.
@@ -323,7 +336,7 @@ impl<I: Io> Shard<I> {
     }
 
     /// Brings every partition to the leader epoch of the image.
-    fn follow_epochs(&self) {
+    pub(crate) fn follow_epochs(&self) {
         let image = self.image();
         for (id, hosted) in self.partitions.borrow().iter() {
             let known = image.topic(id.topic).and_then(|topic| topic.partition(id.partition));

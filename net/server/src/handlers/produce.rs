@@ -182,7 +182,8 @@ async fn append<I: Io>(
     asked: &ProducePartition<'_>,
     acks: Acks,
 ) -> Result<Accepted<I>, Failed> {
-    let partition = shard.partition(TopicPartition { topic, partition: PartitionIndex(asked.index) })?;
+    let id = TopicPartition { topic, partition: PartitionIndex(asked.index) };
+    let partition = shard.partition(id).map_err(|why| Failed { why, message: shard.reopening().why(id) })?;
     if acks == Acks::All && !partition.has_min_insync() {
         return Err(ErrorCode::NOT_ENOUGH_REPLICAS.into());
     }

@@ -12,7 +12,8 @@ use sim::CrashMode;
 use crate::batches::{batch, large};
 use crate::calls::{PRODUCE, Produce, Topic, produce, read_all};
 use crate::client::Client;
-use crate::node::{Node, config, on_node};
+use crate::errors::errors_logged;
+use crate::node::{FIRST_BROKER, Node, config, on_node};
 
 fn is_segment(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "log")
@@ -122,6 +123,42 @@ fn a_full_disk_refuses_what_needs_space_and_goes_on_when_there_is_some() {
         let offset = i64::try_from(taken).unwrap();
         assert_eq!(produce(&mut client, &topic, 0, &records).await, offset);
     });
+}
+
+#[test]
+fn a_topic_created_on_a_full_disk_can_be_used_when_there_is_space() {
+    let errors = errors_logged(|| {
+        on_node(6, config(2), async |node| {
+            let disk = node.machine().disk();
+            disk.set_capacity(disk.used_bytes());
+            let topic = node.topic("t", 4).await;
+            let mut clients = [node.connect(0).await, node.connect(1).await];
+            let records = batch(&["a"]);
+            for _ in 0..100 {
+                for partition in 0..4 {
+                    let client = &mut clients[usize::from(topic.leaders[partition] != FIRST_BROKER)];
+                    let partition = i32::try_from(partition).unwrap();
+                    let produced = Produce::new(&topic, partition, &records).call(client).await;
+                    assert_eq!(produced.error, ErrorCode::KAFKA_STORAGE_ERROR);
+                    let message = produced.message.unwrap();
+                    assert!(message.contains("/data/"), "it says what failed: {message}");
+                }
+                node.pause(Duration::from_millis(700)).await;
+            }
+            let gone = node.topic("gone", 4).await;
+            node.delete(&gone).await;
+            disk.set_capacity(u64::MAX);
+            // Nobody asks, and it isn't longer than the longest pause.
+            node.pause(Duration::from_secs(31)).await;
+            for partition in 0..4 {
+                let client = &mut clients[usize::from(topic.leaders[partition] != FIRST_BROKER)];
+                produce(client, &topic, i32::try_from(partition).unwrap(), &records).await;
+            }
+            let node = node.restart().await;
+            assert!(node.opened().iter().all(|shard| shard.offline == 0));
+        });
+    });
+    assert_eq!(errors.len(), 4, "one a shard and topic: {errors:?}");
 }
 
 #[test]
