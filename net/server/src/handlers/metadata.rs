@@ -66,6 +66,13 @@ pub(crate) async fn handle<I: Io>(
     let topic_operations = operations(asked.include_topic_authorized_operations, TOPIC_OPERATIONS);
     let endpoints = shard.endpoints_told(request.connection.reached);
     let cluster_id = image.cluster().to_string();
+    let mut topics = Vec::with_capacity(found.len());
+    let mut turns = Turns::new(shard.io());
+    for found in &found {
+        let topic = answer(&image, request.version, found, topic_operations);
+        turns.steps(1 + topic.partitions.len()).await;
+        topics.push(topic);
+    }
     let response = MetadataResponse {
         brokers: endpoints
             .iter()
@@ -78,7 +85,7 @@ pub(crate) async fn handle<I: Io>(
             .collect(),
         cluster_id: Some(&cluster_id),
         controller_id: shard.controller_id(),
-        topics: found.iter().map(|found| answer(&image, request.version, found, topic_operations)).collect(),
+        topics,
         cluster_authorized_operations: operations(
             asked.include_cluster_authorized_operations,
             CLUSTER_OPERATIONS,
