@@ -377,6 +377,7 @@ impl<I: Io> Shard<I> {
             connections_refused,
             wrong_shard,
             request_bytes: self.request_memory.used(),
+            reply_bytes: self.reply_memory.used(),
             mailbox_messages: engine_io::messages_passed(),
             questions: self.metrics.questions(),
             latencies: self.metrics.latencies(),

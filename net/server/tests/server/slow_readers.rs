@@ -49,6 +49,8 @@ fn readers_that_do_not_read_hold_memory_up_to_the_limit_and_for_a_time() {
     on_node(1, little_memory(), async |node| {
         let topic = filled(&node, 1).await;
         let stuck = readers_that_do_not_read(&node, &topic, 20).await;
+        let held = node.snapshot(0).await.reply_bytes;
+        assert!((2 << 20..=3 << 20).contains(&held), "{held} bytes of replies are held");
         let (mut reader, mut writer) = (node.connect(0).await, node.connect(0).await);
         let begun_at = reader.now();
         let first = Fetch::at(&topic, 0, 0).call(&mut reader).await.only();
@@ -112,6 +114,7 @@ fn memory_comes_back_with_every_answer_and_every_connection() {
             }
         }
         node.connections_become(0, 0).await;
+        assert_eq!(node.snapshot(0).await.reply_bytes, 0);
         let mut reader = node.connect(0).await;
         let begun_at = reader.now();
         assert!(!Fetch::at(&topic, 0, 0).call(&mut reader).await.only().records.is_empty());

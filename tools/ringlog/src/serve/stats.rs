@@ -78,6 +78,7 @@ fn shard(snapshot: &ShardSnapshot) -> Value {
         "connections_refused": snapshot.connections_refused,
         "wrong_shard": snapshot.wrong_shard,
         "request_bytes": snapshot.request_bytes,
+        "reply_bytes": snapshot.reply_bytes,
         "mailbox_messages": snapshot.mailbox_messages,
         "questions": snapshot.questions,
         "latencies": latencies,
