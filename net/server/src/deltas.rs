@@ -29,6 +29,15 @@ impl Deltas {
         }
     }
 
+    /// The next one, where it has come and is a wanted one.
+    pub(crate) fn next_if(&mut self, is_wanted: impl FnOnce(&Command) -> bool) -> Option<Delta> {
+        if self.seen.is_empty() {
+            self.seen.extend(self.mailbox.try_receive());
+        }
+        let is_wanted = self.seen.front().is_some_and(|delta| is_wanted(&delta.command));
+        is_wanted.then(|| self.seen.pop_front()).flatten()
+    }
+
     /// Waits for another one to come, which stays to be taken in its turn. Dropping it loses none.
     pub(crate) async fn look_ahead(&mut self) -> Arc<Command> {
         if self.seen.len() < DELTAS_MAX
@@ -81,6 +90,18 @@ mod tests {
         }
         drop(sender);
         assert!(block_on(deltas.next()).is_none());
+    }
+
+    #[test]
+    fn the_next_is_taken_only_where_it_has_come_and_is_wanted() {
+        let (sender, receiver) = mailbox(4);
+        let mut deltas = Deltas::new(receiver);
+        assert!(deltas.next_if(|_| true).is_none());
+        sender.try_send(delta(1)).unwrap();
+        sender.try_send(delta(2)).unwrap();
+        assert!(deltas.next_if(|_| false).is_none());
+        assert_eq!(deltas.next_if(|_| true).map(|delta| delta.index), Some(1));
+        assert_eq!(block_on(deltas.next()).map(|delta| delta.index), Some(2));
     }
 
     #[test]

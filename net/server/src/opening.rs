@@ -19,6 +19,8 @@ use crate::together::together;
 
 /// How many partitions are opened at a time. One that a crash left to be scanned takes a megabyte meanwhile.
 const AT_ONCE: usize = 16;
+/// How many new topics are opened together. The answers to their creation wait for each other.
+pub(crate) const TOPICS_AT_ONCE: usize = 64;
 
 /// Why a partition is offline.
 #[derive(Debug, thiserror::Error)]
@@ -37,23 +39,29 @@ pub(crate) async fn open_all<I: Io>(shard: &Shard<I>) -> usize {
     openings.iter().map(Opening::report).sum()
 }
 
-/// Opens the partitions of a new topic. One that `deltas` is about to delete is opened no further, and what fails then
+/// Opens the partitions of new topics. One that `deltas` is about to delete is opened no further, and what fails then
 /// is no fault: another shard may have removed the topic's folder already.
-pub(crate) async fn open_topic<I: Io>(shard: &Shard<I>, topic: TopicId, deltas: &mut Deltas) {
+pub(crate) async fn open_topics<I: Io>(shard: &Shard<I>, topics: &[TopicId], deltas: &mut Deltas) {
     let image = shard.image();
-    let Some(topic) = image.topic(topic) else { return };
-    let opening = Opening::new(shard, topic);
-    let is_deletion = |command: &Command| matches!(command, Command::DeleteTopic { id } if *id == topic.id);
+    let openings: Vec<_> =
+        topics.iter().filter_map(|id| image.topic(*id)).map(|topic| Opening::new(shard, topic)).collect();
+    if openings.is_empty() {
+        return;
+    }
+    let look_at = |command: &Command| openings.iter().for_each(|opening| opening.look_at(command));
     {
-        let mut opened = pin!(together(AT_ONCE, opening.partitions(&image)));
+        let partitions = openings.iter().flat_map(|opening| opening.partitions(&image));
+        let mut opened = pin!(together(AT_ONCE, partitions));
         while let Err(command) = first(&mut opened, deltas.look_ahead()).await {
-            opening.note_deletion(is_deletion(&command));
+            look_at(&command);
         }
     }
     while let Some(command) = deltas.look_at_next() {
-        opening.note_deletion(is_deletion(&command));
+        look_at(&command);
     }
-    opening.report();
+    for opening in &openings {
+        opening.report();
+    }
 }
 
 /// Opens partitions that could not be opened before, as far as their topics are still there.
@@ -111,8 +119,11 @@ impl<'a, I: Io> Opening<'a, I> {
         Self { shard, topic, settings, is_deleted: Cell::new(false), failed: RefCell::default() }
     }
 
-    fn note_deletion(&self, is_deletion: bool) {
-        self.is_deleted.set(self.is_deleted.get() || is_deletion);
+    /// Looks whether a command that is still to be applied deletes the topic.
+    fn look_at(&self, command: &Command) {
+        if matches!(command, Command::DeleteTopic { id } if *id == self.topic.id) {
+            self.is_deleted.set(true);
+        }
     }
 
     /// Opens those that the shard owns, each in a future of its own.

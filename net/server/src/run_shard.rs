@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use engine_io::{Io, ListenMode, Listener, Receiver, first};
 use engine_store::{Store, StoreConfig, StoreError};
+use replication::metadata::commands::Command;
 
 use crate::config::Config;
 use crate::control::channel::{AppliedReport, Delta};
@@ -151,14 +152,20 @@ impl<I: Io> Serving<I> {
     }
 }
 
-/// Applies what the control executor has decided, in order.
+/// Applies what the control executor has decided, in order. New topics that come together are opened together.
 async fn follow_deltas<I: Io>(shard: Rc<Shard<I>>, deltas: Receiver<Delta>, applied: AppliedReport) {
+    let is_creation = |command: &Command| matches!(command, Command::CreateTopic(_));
     let mut deltas = Deltas::new(deltas);
-    while let Some(Delta { index, command }) = deltas.next().await {
-        if let Some(created) = shard.apply(index, &command) {
-            opening::open_topic(&shard, created, &mut deltas).await;
+    while let Some(Delta { index: mut last, command }) = deltas.next().await {
+        let mut created: Vec<_> = shard.apply(last, &command).into_iter().collect();
+        while (1..opening::TOPICS_AT_ONCE).contains(&created.len())
+            && let Some(Delta { index, command }) = deltas.next_if(is_creation)
+        {
+            created.extend(shard.apply(index, &command));
+            last = index;
         }
-        applied.advance(index);
+        opening::open_topics(&shard, &created, &mut deltas).await;
+        applied.advance(last);
     }
 }
 

@@ -11,14 +11,20 @@ use super::channel::{ControlError, CreatedTopic, NewTopic, Placement};
 const REPLICATION_FACTOR_DEFAULT: usize = 3;
 
 /// Makes the command for `topic` under the fresh id `id`. What holds of `image` now is checked again when the command is
-/// applied.
-pub(crate) fn plan(image: &Image, topic: NewTopic, id: TopicId) -> Result<CreateTopic, ControlError> {
+/// applied. `planned` is the image with what has been proposed since, where something has.
+pub(crate) fn plan(
+    image: &Image,
+    planned: Option<&Image>,
+    topic: NewTopic,
+    id: TopicId,
+) -> Result<CreateTopic, ControlError> {
     check_topic_name(&topic.name).map_err(ControlError::InvalidTopicName)?;
     if image.topic_named(&topic.name).is_some() {
         return Err(ControlError::TopicAlreadyExists(topic.name));
     }
-    check_collision(image, &topic.name)?;
-    let partitions = place(image, &topic.placement)?;
+    let planned = planned.unwrap_or(image);
+    check_collision(planned, &topic.name)?;
+    let partitions = place(planned, &topic.placement)?;
     Ok(CreateTopic { name: topic.name, id, partitions, configs: topic.configs })
 }
 
@@ -39,7 +45,7 @@ fn check_collision(image: &Image, name: &str) -> Result<(), ControlError> {
     }
     let plain = |name: &str| name.replace('.', "_");
     let own = plain(name);
-    match image.topics_by_name().find(|topic| plain(&topic.name) == own) {
+    match image.topics_by_name().find(|topic| plain(&topic.name) == own && topic.name != name) {
         Some(other) => {
             Err(ControlError::TopicNameCollides { name: name.to_owned(), other: other.name.clone() })
         }
@@ -102,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_topic_is_placed_level_with_the_factor_the_cluster_can_carry() {
-        let command = plan(&image(), wish("a", dealt(8, None)), TopicId([7; 16])).unwrap();
+        let command = plan(&image(), None, wish("a", dealt(8, None)), TopicId([7; 16])).unwrap();
         let on_first = command.partitions.iter().filter(|p| p.lane.owner(2).0 == 0).count();
         assert_eq!(on_first, 4);
         assert_eq!(created(&command, command.id).replication_factor, 1);
@@ -110,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_factor_beyond_the_nodes_is_refused() {
-        let refused = plan(&image(), wish("a", dealt(1, Some(2))), TopicId([7; 16])).unwrap_err();
+        let refused = plan(&image(), None, wish("a", dealt(1, Some(2))), TopicId([7; 16])).unwrap_err();
         assert!(matches!(
             refused,
             ControlError::InvalidAssignment(AssignmentError::ReplicationFactor { .. })
@@ -120,21 +126,40 @@ mod tests {
     #[test]
     fn a_name_that_differs_only_in_dots_and_underscores_is_refused() {
         let mut image = image();
-        let command = plan(&image, wish("a.b", dealt(1, None)), TopicId([7; 16])).unwrap();
+        let command = plan(&image, None, wish("a.b", dealt(1, None)), TopicId([7; 16])).unwrap();
         image.apply(2, &Command::CreateTopic(command));
-        let again = plan(&image, wish("a.b", dealt(1, None)), TopicId([8; 16])).unwrap_err();
+        let again = plan(&image, None, wish("a.b", dealt(1, None)), TopicId([8; 16])).unwrap_err();
         assert_eq!(again, ControlError::TopicAlreadyExists("a.b".to_owned()));
-        let near = plan(&image, wish("a_b", dealt(1, None)), TopicId([8; 16])).unwrap_err();
+        let near = plan(&image, None, wish("a_b", dealt(1, None)), TopicId([8; 16])).unwrap_err();
         assert!(matches!(near, ControlError::TopicNameCollides { .. }));
+    }
+
+    #[test]
+    fn topics_planned_together_are_placed_level_and_do_not_collide() {
+        let image = image();
+        let mut planned = image.clone();
+        let mut owners = Vec::new();
+        for number in 0..4_u8 {
+            let topic = wish(&format!("t.{number}"), dealt(1, None));
+            let command = plan(&image, Some(&planned), topic, TopicId([number + 1; 16])).unwrap();
+            owners.push(command.partitions[0].lane.owner(2).0);
+            planned.apply(planned.applied() + 1, &Command::CreateTopic(command));
+        }
+        owners.sort_unstable();
+        assert_eq!(owners, [0, 0, 1, 1]);
+        let near = plan(&image, Some(&planned), wish("t_1", dealt(1, None)), TopicId([9; 16]));
+        assert!(matches!(near, Err(ControlError::TopicNameCollides { .. })));
+        let same = plan(&image, Some(&planned), wish("t.1", dealt(1, None)), TopicId([9; 16]));
+        assert!(same.is_ok(), "which of the two is created is known when they are applied");
     }
 
     #[test]
     fn brokers_named_for_partitions_are_nodes_and_shards() {
         let named = Placement::Named(vec![vec![1001], vec![1000]]);
-        let command = plan(&image(), wish("a", named), TopicId([7; 16])).unwrap();
+        let command = plan(&image(), None, wish("a", named), TopicId([7; 16])).unwrap();
         let owners: Vec<u16> = command.partitions.iter().map(|p| p.lane.owner(2).0).collect();
         assert_eq!(owners, [1, 0]);
-        let unknown = plan(&image(), wish("a", Placement::Named(vec![vec![-5]])), TopicId([7; 16]));
+        let unknown = plan(&image(), None, wish("a", Placement::Named(vec![vec![-5]])), TopicId([7; 16]));
         assert_eq!(unknown.unwrap_err(), ControlError::UnknownBroker(-5));
     }
 }

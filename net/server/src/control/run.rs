@@ -80,6 +80,7 @@ async fn run<I: Io>(io: I, mut seat: ControlSeat) -> Result<(), NodeError> {
             Err(()) => control.driver.tick(),
         }
         control.turn().await?;
+        control.planned = None;
         control.answer_applied();
     }
 }
@@ -115,6 +116,9 @@ struct Control<I: Io> {
     driver: Driver,
     files: MetadataFiles<I>,
     image: Image,
+    /// The image with the topics that were proposed since, so that those proposed together are placed level and don't
+    /// collide. Only what was proposed and isn't committed in the same turn is forgotten, and then places are less level.
+    planned: Option<Image>,
     leadership: Leadership,
     shards: Vec<ShardEnd>,
     answers: Answers,
@@ -137,6 +141,7 @@ impl<I: Io> Control<I> {
             driver,
             files,
             image,
+            planned: None,
             leadership: Leadership::default(),
             shards: Vec::new(),
             answers: Answers::default(),
@@ -203,13 +208,17 @@ impl<I: Io> Control<I> {
     ) {
         let validate_only = topic.validate_only;
         let id = fresh_topic_id(|| self.io.random());
-        match create::plan(&self.image, topic, id) {
+        match create::plan(&self.image, self.planned.as_ref(), topic, id) {
             Err(error) => slot.answer(Err(error)),
             Ok(command) if validate_only => {
                 slot.answer(Ok(create::created(&command, engine_record::TopicId::ZERO)));
             }
             Ok(command) => {
-                self.propose(&Command::CreateTopic(command.clone()), Asker::CreateTopic(command, slot));
+                let creation = Command::CreateTopic(command.clone());
+                let planned = self.planned.get_or_insert_with(|| self.image.clone());
+                // One that can't be is refused when it is applied.
+                let _refused_later = planned.apply(planned.applied() + 1, &creation);
+                self.propose(&creation, Asker::CreateTopic(command, slot));
             }
         }
     }

@@ -1,9 +1,11 @@
 //! CreateTopics.
 
+use core::cell::OnceCell;
+use core::time::Duration;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use engine_io::Io;
+use engine_io::{Io, deadline};
 use net_wire::messages::create_topics::{
     CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfigs, CreatableTopicResult,
     CreateTopicsRequest, CreateTopicsResponse,
@@ -17,10 +19,21 @@ use crate::hooks::{Decision, Operation, Resource, authorize};
 use crate::response::{CloseReason, Response};
 use crate::settings::{ListedSetting, PARTITIONS_MAX, SettingError, TopicSettings};
 use crate::shard::Shard;
+use crate::together::together;
 use crate::turns::Turns;
 
 /// What stands for "the broker's default" in a count.
 const DEFAULT: i32 = -1;
+
+/// How many topics of one request the controller has at a time: as many as it makes durable at once, and few of the
+/// requests that it takes.
+const AT_ONCE: usize = 32;
+
+/// A topic as the controller is to make it.
+struct Wish {
+    new: NewTopic,
+    settings: TopicSettings,
+}
 
 /// One topic's outcome, owned.
 struct Outcome {
@@ -52,6 +65,9 @@ enum Refused {
     /// A setting without a value.
     #[error("setting `{0}` has no value")]
     NoValue(String),
+    /// The client's time is over.
+    #[error("the topic was not created within the request's timeout; it may still be")]
+    TimedOut,
     /// The controller refuses.
     #[error(transparent)]
     Control(#[from] ControlError),
@@ -65,6 +81,7 @@ impl Refused {
             Self::ReplicationFactor(_) => ErrorCode::INVALID_REPLICATION_FACTOR,
             Self::Assignments => ErrorCode::INVALID_REPLICA_ASSIGNMENT,
             Self::Setting(_) | Self::NoValue(_) => ErrorCode::INVALID_CONFIG,
+            Self::TimedOut => ErrorCode::REQUEST_TIMED_OUT,
             Self::Control(error) => error_code::of_control(error),
         }
     }
@@ -75,16 +92,48 @@ pub(crate) async fn handle<I: Io>(
     request: &Request<I>,
 ) -> Result<Response<I>, CloseReason> {
     let asked: CreateTopicsRequest<'_> = request.decode()?;
+    let wishes = wishes(shard, request, &asked).await;
+    let created: Vec<OnceCell<_>> = wishes.iter().map(|_| OnceCell::new()).collect();
+    let creations = wishes.iter().zip(&created).filter_map(|((_, wish), created)| {
+        let new = &wish.as_ref().ok()?.new;
+        Some(async {
+            let _once = created.set(shard.control().create_topic(new.clone()).await);
+        })
+    });
+    let timeout = Duration::from_millis(u64::try_from(asked.timeout_ms).unwrap_or(0));
+    let until = request.received_at.after(timeout);
+    // What isn't finished then says so.
+    let _in_time = deadline(shard.io(), until, together(AT_ONCE, creations)).await;
+    let outcomes: Vec<_> = wishes
+        .into_iter()
+        .zip(created)
+        .map(|((name, wish), created)| {
+            let outcome = wish.and_then(|wish| outcome(&wish, created.into_inner()));
+            (name, outcome.map_err(|refused| (refused.code(), refused.to_string())))
+        })
+        .collect();
+    let topics = outcomes.iter().map(|(name, outcome)| answer(name, outcome)).collect();
+    Ok(request.answer(&CreateTopicsResponse { throttle_time_ms: 0, topics }))
+}
+
+/// What is asked of the controller, each name once and in the order of the request.
+async fn wishes<'a, I: Io>(
+    shard: &Shard<I>,
+    request: &Request<I>,
+    asked: &CreateTopicsRequest<'a>,
+) -> Vec<(&'a str, Result<Wish, Refused>)> {
     let mut named: BTreeMap<&str, usize> = BTreeMap::new();
     for topic in &asked.topics {
         *named.entry(topic.name).or_default() += 1;
     }
-    let mut outcomes = Vec::with_capacity(named.len());
+    let mut wishes = Vec::with_capacity(named.len());
     let mut turns = Turns::new(shard.io());
     for topic in &asked.topics {
         turns.step().await;
-        let outcome = match named.get(topic.name) {
-            Some(1) => create(shard, request, topic, asked.validate_only).await,
+        let Decision::Allowed =
+            authorize(&request.connection.principal, Operation::Create, Resource::Topic(topic.name));
+        let wish = match named.get(topic.name) {
+            Some(1) => wish(shard, topic, asked.validate_only),
             // Answered once, at the first mention.
             Some(0) | None => continue,
             Some(_) => {
@@ -92,28 +141,25 @@ pub(crate) async fn handle<I: Io>(
                 Err(Refused::NamedTwice)
             }
         };
-        outcomes.push((topic.name, outcome.map_err(|refused| (refused.code(), refused.to_string()))));
+        wishes.push((topic.name, wish));
     }
-    let topics = outcomes.iter().map(|(name, outcome)| answer(name, outcome)).collect();
-    Ok(request.answer(&CreateTopicsResponse { throttle_time_ms: 0, topics }))
+    wishes
 }
 
-async fn create<I: Io>(
-    shard: &Rc<Shard<I>>,
-    request: &Request<I>,
-    topic: &CreatableTopic<'_>,
-    validate_only: bool,
-) -> Result<Outcome, Refused> {
-    let Decision::Allowed =
-        authorize(&request.connection.principal, Operation::Create, Resource::Topic(topic.name));
+fn wish<I: Io>(shard: &Shard<I>, topic: &CreatableTopic<'_>, validate_only: bool) -> Result<Wish, Refused> {
     let configs = configs(topic)?;
     let defaults = &shard.config().broker.topic;
     let settings = defaults.with(configs.iter().map(|(name, value)| (name.as_str(), value.as_str())))?;
     let placement = placement(topic, shard.config().broker.num_partitions)?;
-    let named: Vec<String> = configs.iter().map(|(name, _)| name.clone()).collect();
     let new = NewTopic { name: topic.name.to_owned(), placement, configs, validate_only };
-    let created = shard.control().create_topic(new).await?;
-    Ok(Outcome { created, settings: listed(&settings, &named) })
+    Ok(Wish { new, settings })
+}
+
+/// What became of a topic; `created` is what the controller has said, if it has.
+fn outcome(wish: &Wish, created: Option<Result<CreatedTopic, ControlError>>) -> Result<Outcome, Refused> {
+    let created = created.ok_or(Refused::TimedOut)??;
+    let is_own = |name: &str| wish.new.configs.iter().any(|(own, _)| own == name);
+    Ok(Outcome { created, settings: wish.settings.list(is_own) })
 }
 
 /// The topic's own settings. Of one that stands twice the last counts, as in Kafka: the metadata take each once.
@@ -127,10 +173,6 @@ fn configs(topic: &CreatableTopic<'_>) -> Result<Vec<(String, String)>, Refused>
             None => Err(Refused::NoValue(name.to_owned())),
         })
         .collect()
-}
-
-fn listed(settings: &TopicSettings, own: &[String]) -> Vec<ListedSetting> {
-    settings.list(|name| own.iter().any(|own| own == name))
 }
 
 fn placement(topic: &CreatableTopic<'_>, default_partitions: u32) -> Result<Placement, Refused> {

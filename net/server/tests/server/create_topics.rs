@@ -11,7 +11,7 @@ use sim::{CrashMode, DiskLatency};
 use crate::batches::{batch, large};
 use crate::calls::{Produce, produce};
 use crate::client::Client;
-use crate::node::{config, config_with, on_node};
+use crate::node::{FIRST_BROKER, config, config_with, on_node};
 use crate::versions;
 
 const NEWEST: i16 = 7;
@@ -349,5 +349,65 @@ fn the_partitions_of_a_large_topic_are_opened_some_at_a_time() {
         let took = node.setting().io.now().since(begun_at);
         assert!(took < 2_000 * millisecond, "also at a start: {took:?}");
         assert_eq!((node.opened()[0].partitions, node.opened()[0].offline), (2_000, 0));
+    });
+}
+
+#[test]
+fn topics_that_are_not_created_in_time_say_so_and_may_come_later() {
+    on_node(60, config(2), async |node| {
+        let slow = Duration::from_millis(300);
+        node.machine().disk().set_latency(DiskLatency { flush: slow..=slow, ..DiskLatency::default() });
+        let mut client = node.connect(0).await;
+        for (timeout_ms, name) in [(100, "late"), (0, "none"), (-1, "negative")] {
+            let begun_at = client.now();
+            let request = CreateTopicsRequest {
+                topics: vec![topic(name), CreatableTopic { num_partitions: 0, ..topic("refused") }],
+                timeout_ms,
+                validate_only: false,
+            };
+            let answer = client.ask(NEWEST, &request).await;
+            assert!(client.now().since(begun_at) < Duration::from_millis(200));
+            let codes: Vec<_> =
+                answer.body().topics.iter().map(|told| (told.name, told.error_code)).collect();
+            assert_eq!(
+                codes,
+                [(name, ErrorCode::REQUEST_TIMED_OUT), ("refused", ErrorCode::INVALID_PARTITIONS)]
+            );
+            node.pause(Duration::from_secs(5)).await;
+            assert!(node.try_describe(name).await.is_ok(), "it was created all the same");
+        }
+    });
+}
+
+#[test]
+fn the_topics_of_one_request_are_made_durable_together_and_placed_level() {
+    on_node(61, config(2), async |node| {
+        let slow = Duration::from_millis(50);
+        node.machine().disk().set_latency(DiskLatency { flush: slow..=slow, ..DiskLatency::default() });
+        let names: Vec<_> = (0..256).map(|number| format!("t{number}")).collect();
+        let mut client = node.connect(0).await;
+        let begun_at = client.now();
+        let answer =
+            client.ask(NEWEST, &request(names.iter().map(String::as_str).map(topic).collect())).await;
+        let took = client.now().since(begun_at);
+        assert!(took < Duration::from_secs(5), "{took:?}");
+        let told: Vec<_> = answer.body().topics.iter().map(|told| (told.name, told.error_code)).collect();
+        let wanted: Vec<_> = names.iter().map(|name| (name.as_str(), ErrorCode::NONE)).collect();
+        assert_eq!(told, wanted, "in the order of the request");
+        let mut on_first = 0;
+        for name in &names {
+            on_first += usize::from(node.describe(name).await.leaders == [FIRST_BROKER]);
+        }
+        assert_eq!(on_first, 128);
+    });
+}
+
+#[test]
+fn topics_of_one_request_that_collide_are_not_both_created() {
+    on_node(62, config(1), async |node| {
+        let mut client = node.connect(0).await;
+        let answer = client.ask(NEWEST, &request(vec![topic("a.b"), topic("a_b"), topic("c")])).await;
+        let codes: Vec<_> = answer.body().topics.iter().map(|told| told.error_code).collect();
+        assert_eq!(codes, [ErrorCode::NONE, ErrorCode::INVALID_TOPIC_EXCEPTION, ErrorCode::NONE]);
     });
 }
