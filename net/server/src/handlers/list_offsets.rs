@@ -1,5 +1,6 @@
 //! ListOffsets: a partition's ends, and offsets by time.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use engine_io::Io;
@@ -38,6 +39,7 @@ pub(crate) async fn handle<I: Io>(
     let asked: ListOffsetsRequest<'_> = request.decode()?;
     let mut topics = Vec::with_capacity(asked.topics.len());
     let mut turns = Turns::new(shard.io());
+    let named_twice = named_twice(&asked, &mut turns).await;
     for topic in &asked.topics {
         turns.step().await;
         let Decision::Allowed =
@@ -47,6 +49,9 @@ pub(crate) async fn handle<I: Io>(
         for partition in &topic.partitions {
             turns.step().await;
             let found = match id {
+                _ if named_twice.contains(&(topic.name, partition.partition_index)) => {
+                    Err(ErrorCode::INVALID_REQUEST)
+                }
                 Some(id) => find(shard, request.version, id, partition).await,
                 None => Err(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
             };
@@ -55,6 +60,24 @@ pub(crate) async fn handle<I: Io>(
         topics.push(ListOffsetsTopicResponse { name: topic.name, partitions });
     }
     Ok(request.answer(&ListOffsetsResponse { throttle_time_ms: 0, topics }))
+}
+
+/// The partitions that the request names more than once.
+async fn named_twice<'a, I: Io>(
+    asked: &ListOffsetsRequest<'a>,
+    turns: &mut Turns<'_, I>,
+) -> BTreeSet<(&'a str, i32)> {
+    let (mut named, mut twice) = (BTreeSet::new(), BTreeSet::new());
+    for topic in &asked.topics {
+        for partition in &topic.partitions {
+            turns.step().await;
+            let partition = (topic.name, partition.partition_index);
+            if !named.insert(partition) {
+                twice.insert(partition);
+            }
+        }
+    }
+    twice
 }
 
 /// The first version that knows a special timestamp; `None` for one that none knows.

@@ -6,9 +6,9 @@
 use core::time::Duration;
 use std::rc::Rc;
 
-use engine_io::{Io, deadline};
+use engine_io::{Io, first};
 use engine_record::{ClientBatchRules, Instant, Offset, PartitionIndex, TopicId, TopicPartition};
-use engine_store::{AppendOrigin, Appended, FlushInterest};
+use engine_store::{AppendOrigin, Appended, FlushInterest, WaitError};
 use net_wire::messages::produce::{PartitionProduceResponse, ProduceResponse, TopicProduceResponse};
 use net_wire::messages::{LeaderIdAndEpoch, NodeEndpoint};
 use net_wire::produce::{ProducePartition, ProduceTopic, ProduceView};
@@ -249,18 +249,34 @@ async fn acknowledged<I: Io>(
 ) -> Result<(), ErrorCode> {
     let end = accepted.appended.last_offset.checked_add(1).unwrap_or(Offset::MAX);
     let partition = &accepted.partition;
-    let waited = match acks {
-        Acks::None => return Ok(()),
-        Acks::Leader => {
-            let written = deadline(shard.io(), until, partition.log().written(end)).await;
-            written.map(|written| written.map_err(|error| error_code::of_wait(&error)))
-        }
-        Acks::All => {
-            let reached = deadline(shard.io(), until, partition.reached(end)).await;
-            reached.map(|reached| reached.map_err(|closed| error_code::of_closed(&closed)))
-        }
-    };
-    waited.unwrap_or(Err(ErrorCode::REQUEST_TIMED_OUT))
+    match acks {
+        Acks::None => Ok(()),
+        Acks::Leader => partition.log().written(end).await.map_err(|error| error_code::of_wait(&error)),
+        Acks::All => match first(partition.reached(end), time_is_over(shard, partition, end, until)).await {
+            Ok(reached) => reached.map_err(|closed| error_code::of_closed(&closed)),
+            Err(Ok(())) if partition.offsets().high_watermark >= end => Ok(()),
+            Err(Ok(())) => Err(ErrorCode::REQUEST_TIMED_OUT),
+            Err(Err(error)) => Err(error_code::of_wait(&error)),
+        },
+    }
+}
+
+/// Resolves when this replica has done its own part, and the time for the others is over where they have something to do.
+async fn time_is_over<I: Io>(
+    shard: &Shard<I>,
+    partition: &Partition<I>,
+    end: Offset,
+    until: Instant,
+) -> Result<(), WaitError> {
+    match partition.settings().flush_mode {
+        FlushMode::Quorum | FlushMode::Isr | FlushMode::Leader => partition.log().flushed(end).await?,
+        FlushMode::Async => partition.log().written(end).await?,
+    }
+    partition.advance();
+    if partition.offsets().high_watermark < end {
+        shard.io().sleep(until.since(shard.io().now())).await;
+    }
+    Ok(())
 }
 
 fn respond<I: Io>(topics: &[TopicOutcome<I>], answer: &Answer) -> Response<I> {

@@ -247,3 +247,36 @@ fn clients_of_other_leader_epochs_are_fenced_and_offsets_carry_the_epoch_they_we
         }
     });
 }
+
+#[test]
+fn a_partition_named_twice_is_refused_at_each_mention() {
+    on_node(30, config(1), async |node| {
+        let topic = node.topic("t", 2).await;
+        let partition = |partition_index| ListOffsetsPartition {
+            partition_index,
+            current_leader_epoch: -1,
+            timestamp: LATEST,
+        };
+        let of = |name, partitions: &[i32]| ListOffsetsTopic {
+            name,
+            partitions: partitions.iter().copied().map(partition).collect(),
+        };
+        let topics = vec![
+            of(&topic.name, &[0, 1, 0]),
+            of("missing", &[0, 3, 3]),
+            of(&topic.name, &[0]),
+            of("m", &[0]),
+        ];
+        let request = ListOffsetsRequest { replica_id: -1, topics, ..ListOffsetsRequest::default() };
+        for version in versions(ApiKey::ListOffsets) {
+            let answer = node.connect(0).await.ask(version, &request).await;
+            let codes: Vec<Vec<i16>> = answer
+                .body()
+                .topics
+                .iter()
+                .map(|topic| topic.partitions.iter().map(|partition| partition.error_code.0).collect())
+                .collect();
+            assert_eq!(codes, [vec![42, 0, 42], vec![3, 42, 42], vec![42], vec![3]], "v{version}");
+        }
+    });
+}

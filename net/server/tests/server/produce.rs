@@ -1,9 +1,12 @@
 //! Produce: what is taken, and what is answered.
 
+use core::time::Duration;
+
 use engine_record::{Compression, TimestampType};
 use net_wire::messages::ProduceRequest;
 use net_wire::messages::produce::{PartitionProduceData, TopicProduceData};
 use net_wire::{ApiKey, ErrorCode};
+use sim::DiskLatency;
 
 use crate::batches::{NOW_MS, batch, compressed, split, timed};
 use crate::calls::{Fetch, PRODUCE, Produce, produce, read_all};
@@ -107,6 +110,31 @@ fn one_bad_partition_spoils_no_other_and_all_are_answered_in_order() {
         assert_eq!(read_all(&mut client, &one, 1).await.len(), 1);
         assert_eq!(read_all(&mut client, &one, 0).await.len(), 0);
         assert_eq!(read_all(&mut client, &other, 0).await.len(), 1);
+    });
+}
+
+#[test]
+fn what_only_this_disk_holds_up_does_not_time_out() {
+    on_node(20, config(1), async |node| {
+        let topics =
+            [node.topic("t", 1).await, node.topic_with("async", 1, &[("flush.mode", "async")]).await];
+        let slow = Duration::from_millis(300);
+        let latency = DiskLatency { flush: slow..=slow, write: slow..=slow, ..DiskLatency::default() };
+        node.machine().disk().set_latency(latency);
+        let mut client = node.connect(0).await;
+        let records = batch(&["slow"]);
+        for topic in &topics {
+            let mut offset = 0;
+            for acks in [1, -1] {
+                for timeout_ms in [i32::MIN, -1, 0, 1] {
+                    let produce = Produce { acks, ..Produce::new(topic, 0, &records) };
+                    let request = ProduceRequest { timeout_ms, ..produce.request() };
+                    let produced = produce.outcome(&client.ask(PRODUCE, &request).await);
+                    assert_eq!((produced.error, produced.base_offset), (ErrorCode::NONE, offset));
+                    offset += 1;
+                }
+            }
+        }
     });
 }
 
