@@ -15,7 +15,8 @@ pub(super) struct Banner<'a> {
     pub(super) options: &'a Options,
     pub(super) identity: &'a Identity,
     pub(super) new: bool,
-    pub(super) flush: &'a FlushMeasurement,
+    /// `None` where it could not be measured: the drive is full.
+    pub(super) flush: Option<&'a FlushMeasurement>,
     pub(super) scope: &'a FlushScope,
     pub(super) started: &'a Started,
 }
@@ -96,13 +97,16 @@ impl Banner<'_> {
     }
 
     fn durability(&self) -> String {
-        let p99 = self.flush.flush.p99().as_micros();
+        let measured = self.flush.map_or_else(
+            || "the drive's own flush was not measured, as the drive is full".to_owned(),
+            |flush| format!("the drive's own flush takes {} us (p99)", flush.flush.p99().as_micros()),
+        );
         let covers = match self.scope {
             FlushScope::Device => "one flush covers all files of a shard".to_owned(),
             FlushScope::PerFile(reason) => format!("each file is flushed by itself ({reason})"),
         };
         format!(
-            "the drive's own flush takes {p99} us (p99), {covers}; \
+            "{measured}, {covers}; \
              acks=all is answered after a flush, acks=1 after the write"
         )
     }

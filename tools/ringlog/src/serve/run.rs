@@ -1,6 +1,6 @@
 //! A broker process from its first check to its last flush.
 
-use std::io::IsTerminal;
+use std::io::{ErrorKind, IsTerminal};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use net_server::node::{ControlSeat, Ended, NodeError, NodeHandle, ShardSeat, ass
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use tuning::{Needs, ProbeBounds, Severity};
+use tuning::{FlushMeasurement, Needs, ProbeBounds, Severity, TuningError};
 
 use super::banner::Banner;
 use super::folder::{DataFolder, prepare};
@@ -52,7 +52,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut stats_file = arguments.stats_file.as_deref().map(StatsFile::check).transpose()?;
     check_ports(&options.config.listener, options.config.shards).map_err(Failure::machine)?;
     let (identity, new) = prepare(&folder, options.config.node, unformatted)?;
-    let flush = tuning::measure_flush(&folder.path, FLUSH_PROBE).map_err(Failure::machine)?;
+    let flush = measure_flush(&folder.path)?;
     let scope = tuning::flush_covers_other_files(Path::new("/"), &folder.path);
     let events = watch(arguments.stats_file.is_some())?;
     let (shards, control, mut node) = assemble(&options.config, &identity, store_scope(&scope));
@@ -65,7 +65,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         options: &options,
         identity: &identity,
         new,
-        flush: &flush,
+        flush: flush.as_ref(),
         scope: &scope,
         started: &started,
     };
@@ -79,6 +79,22 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     drop(running.join());
     outcome?;
     stopped.map_err(Failure::failed)
+}
+
+/// How long the drive's own flush takes; `None` on a full drive, which must not keep a broker from reading and deleting.
+fn measure_flush(folder: &Path) -> Result<Option<FlushMeasurement>, Failure> {
+    match tuning::measure_flush(folder, FLUSH_PROBE) {
+        Err(TuningError::Scratch { source, .. })
+            if matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) =>
+        {
+            tracing::warn!(
+                folder = %folder.display(),
+                "the drive is full: records are refused until there is space on it. Free some, or delete topics"
+            );
+            Ok(None)
+        }
+        measured => measured.map(Some).map_err(Failure::machine),
+    }
 }
 
 /// Has the kernel end this process when its parent is gone.
