@@ -62,8 +62,12 @@ impl<I: Io> SlotWriter<I> {
         &mut self,
         shard: &Shard<I>,
         generation: u64,
-        entries: Vec<(TopicPartition, Entry)>,
+        mut entries: Vec<(TopicPartition, Entry)>,
     ) -> Result<(), DiskError> {
+        // That a log is no more needs saying only where one is known.
+        entries.retain(|(at, entry)| {
+            entry.log.is_some() || self.entries.contains_key(at) || self.elsewhere.contains(at)
+        });
         if entries.is_empty() {
             return Ok(());
         }
