@@ -2,7 +2,7 @@
 
 use core::cell::{Cell, RefCell};
 use core::pin::pin;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 
 use engine_io::{Io, first};
 use engine_record::{PartitionIndex, TopicId, TopicPartition};
@@ -85,15 +85,18 @@ pub(crate) async fn open_again<I: Io>(shard: &Shard<I>, partitions: &[TopicParti
     }
 }
 
-/// Whether what was refused may be granted later, with nothing but time passing.
-fn may_pass(error: &OpenError) -> bool {
+/// Why a partition isn't open, for clients, where that may pass with nothing but time passing.
+fn passing_reason(error: &OpenError) -> Option<String> {
     /// The process, or the machine, has no descriptor left (`ENFILE`, `EMFILE`).
     const NO_DESCRIPTOR: [i32; 2] = [23, 24];
-    let OpenError::Store(StoreError::Disk(error)) = error else { return false };
+    let OpenError::Store(StoreError::Disk(error)) = error else { return None };
     let is_short = matches!(error.kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
         || error.code.is_some_and(|code| NO_DESCRIPTOR.contains(&code));
     // What a failed flush has left can't be known.
-    is_short && error.operation != DiskOperation::Flush
+    let may_pass = is_short && error.operation != DiskOperation::Flush;
+    let cause = error.code.map_or_else(|| io::Error::from(error.kind), io::Error::from_raw_os_error);
+    // Without the path: it is no business of clients.
+    may_pass.then(|| format!("the partition can't be opened at the moment: {cause}"))
 }
 
 /// The partitions of one topic on their way to be open.
@@ -174,23 +177,26 @@ impl<'a, I: Io> Opening<'a, I> {
             // Its topic was deleted meanwhile.
             return false;
         }
-        match tried {
+        let error = match tried {
             Ok(partition) => {
                 reopening.settle(id);
                 self.shard.host(id, Hosted::open(partition));
                 self.shard.follow_epochs();
-                true
+                return true;
             }
-            Err(error) if may_pass(&error) => {
-                reopening.failed(id, error.to_string(), self.shard.io().now());
-                false
-            }
-            Err(error) => {
-                reopening.settle(id);
-                tracing::error!(topic = self.topic.name, partition = id.partition.0, %error, "a partition is offline");
-                false
-            }
+            Err(error) => error,
+        };
+        if let Some(why) = passing_reason(&error) {
+            reopening.failed(id, why, self.shard.io().now());
+        } else {
+            reopening.settle(id);
+            self.report_lasting(id.partition, &error);
         }
+        false
+    }
+
+    fn report_lasting(&self, partition: PartitionIndex, error: &OpenError) {
+        tracing::error!(topic = self.topic.name, partition = partition.0, %error, "a partition is offline");
     }
 
     /// Says which partitions could not be opened, and has those opened again that may be; how many there are.
@@ -205,17 +211,20 @@ impl<'a, I: Io> Opening<'a, I> {
             }
             return count;
         }
-        let (passing, lasting): (Vec<_>, Vec<_>) = failed.into_iter().partition(|(_, error)| may_pass(error));
-        for (partition, error) in &lasting {
-            tracing::error!(topic, partition = partition.0, %error, "a partition is offline");
-        }
-        if let Some((_, error)) = passing.first() {
-            let partitions = passing.len();
-            tracing::error!(topic, partitions, %error, "partitions are offline until they can be opened");
-        }
-        for (partition, error) in passing {
+        let mut passing = 0;
+        let mut first_passing = None;
+        for (partition, error) in failed {
             let id = TopicPartition { topic: self.topic.id, partition };
-            self.shard.reopening().failed(id, error.to_string(), self.shard.io().now());
+            if let Some(why) = passing_reason(&error) {
+                self.shard.reopening().failed(id, why, self.shard.io().now());
+                passing += 1;
+                first_passing.get_or_insert(error);
+            } else {
+                self.report_lasting(partition, &error);
+            }
+        }
+        if let Some(error) = first_passing {
+            tracing::error!(topic, partitions = passing, %error, "partitions are offline until they can be opened");
         }
         count
     }

@@ -81,16 +81,13 @@ impl RequestMemory {
 
 impl ConnectionMemory {
     /// Takes memory for a small request. Waits for earlier requests of the connection at most.
-    ///
-    /// # Panics
-    /// Where `bytes` are more than [`SMALL_BYTES`].
     pub(crate) async fn small(&self, bytes: u64) -> Held {
         let own = self.own.take(bytes).await;
         let shared = &self.shard.shared;
         if let Some(shared) = shared.try_take(bytes, shared.total() / 2) {
             return Held { own, shared, anyway: None };
         }
-        let anyway = self.small.take(bytes).await;
+        let anyway = self.small.take(bytes.min(self.small.total())).await;
         Held { own, shared: shared.take_anyway(bytes), anyway: Some(anyway) }
     }
 
