@@ -236,7 +236,7 @@ impl Broker {
         match process.line(Deadline::after_seconds(START_SECONDS_MAX)) {
             Line::Text(text) => serde_json::from_str(&text)
                 .unwrap_or_else(|error| panic!("the ready line isn't as documented ({error}): {text}")),
-            Line::End => panic!("the broker ended before it was ready"),
+            Line::End => panic!("the broker ended before it was ready; all it logged:\n{}", self.log()),
             Line::Late => panic!("the broker wasn't ready after {START_SECONDS_MAX} s"),
         }
     }

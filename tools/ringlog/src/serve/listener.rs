@@ -1,11 +1,13 @@
 //! Where a broker listens, and what it tells clients of that.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::time::Duration;
 
 use engine_record::ShardId;
 use net_server::config::{ConfigError, DEFAULT_PORT, ListenerConfig, split_host_port};
 use net_server::node::NodeError;
+use rustix::net::{AddressFamily, SocketType, bind, ipproto, socket, sockopt};
 
 use crate::failure::Failure;
 
@@ -13,6 +15,8 @@ use crate::failure::Failure;
 const HOST_MAX: usize = 255;
 /// What stands between two dots of it has at most so many.
 const LABEL_MAX: usize = 63;
+/// How long to wait between two looks at a port.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// The settings `listen` and `advertise` of a broker with so many shards.
 pub(super) fn listener(
@@ -38,21 +42,42 @@ pub(super) fn listener(
     Ok(ListenerConfig { address, port, advertised_host: Some(host), advertised_port })
 }
 
-/// Sees that each shard can listen, as it will itself a moment later.
-pub(super) fn check_ports(listener: &ListenerConfig, shards: u16) -> Result<(), NodeError> {
+/// Sees that each shard can listen, as it will itself a moment later. For as long as `patience` it waits for ports to
+/// become free: the kernel lets go of what a killed broker had only once its last write and flush are over.
+pub(super) fn check_ports(
+    listener: &ListenerConfig,
+    shards: u16,
+    patience: Duration,
+) -> Result<(), NodeError> {
+    let mut looks_left = patience.as_millis() / LOOK_AGAIN.as_millis();
     for shard in 0..shards {
         let port = if listener.port == 0 { Some(0) } else { listener.port.checked_add(shard) };
         let port = port.ok_or(NodeError::PortsOverflow { port: listener.port, shards })?;
         let address = SocketAddr::new(listener.address, port);
-        let failed = |error: io::Error| NodeError::Listen {
-            shard: ShardId(shard),
-            address,
-            why: error.to_string(),
-            kind: error.kind(),
-        };
-        TcpListener::bind(address).map_err(failed)?;
+        while let Err(error) = try_bind(address) {
+            let kind = error.kind();
+            if kind != io::ErrorKind::AddrInUse || looks_left == 0 {
+                let why = error.to_string();
+                return Err(NodeError::Listen { shard: ShardId(shard), address, why, kind });
+            }
+            looks_left -= 1;
+            wait_a_little();
+        }
     }
     Ok(())
+}
+
+/// Binds as a shard does, and lets go again. It doesn't listen: no client is to reach what is not a broker yet.
+fn try_bind(address: SocketAddr) -> io::Result<()> {
+    let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
+    let bound = socket(family, SocketType::STREAM, Some(ipproto::TCP))?;
+    sockopt::set_socket_reuseaddr(&bound, true)?;
+    Ok(bind(&bound, &address)?)
+}
+
+#[expect(clippy::disallowed_methods, reason = "nothing runs yet that this could hold up")]
+fn wait_a_little() {
+    std::thread::sleep(LOOK_AGAIN);
 }
 
 fn refused(key: &str, why: String) -> Failure {
@@ -106,6 +131,8 @@ fn resolve(host: &str) -> Result<IpAddr, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
     use super::*;
 
     fn advertised(advertise: &str) -> Result<(String, Option<u16>), String> {
@@ -155,10 +182,27 @@ mod tests {
     }
 
     #[test]
+    fn a_port_that_becomes_free_in_time_is_waited_for() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let wanted = listener(&format!("127.0.0.1:{port}"), None, 1).unwrap();
+        let (waits, is_waiting) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                is_waiting.recv().unwrap();
+                drop(taken);
+            });
+            assert!(check_ports(&wanted, 1, Duration::ZERO).is_err());
+            waits.send(()).unwrap();
+            check_ports(&wanted, 1, Duration::from_secs(60)).unwrap();
+        });
+    }
+
+    #[test]
     fn a_port_that_is_taken_or_beyond_the_last_is_found_before_the_start() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = taken.local_addr().unwrap().port();
-        let on = |address: &str| check_ports(&listener(address, None, 2).unwrap(), 2);
+        let on = |address: &str| check_ports(&listener(address, None, 2).unwrap(), 2, Duration::ZERO);
         let error = on(&format!("127.0.0.1:{port}")).unwrap_err();
         assert!(matches!(error, NodeError::Listen { kind: io::ErrorKind::AddrInUse, .. }), "{error}");
         assert!(on("127.0.0.1:0").is_ok());

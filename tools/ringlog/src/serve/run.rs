@@ -24,6 +24,8 @@ use super::stats::StatsFile;
 use super::{Arguments, stats};
 use crate::failure::Failure;
 
+/// How long ports may take to become free.
+const PORTS_PATIENCE: Duration = Duration::from_secs(5);
 /// Memory a shard registers for direct I/O, in bytes.
 const IO_MEMORY: usize = 4 << 20;
 /// How long the drive's own flush is measured at the start, at most.
@@ -50,7 +52,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     options.config.data_folder.clone_from(&folder.path);
     // What can fail for the person's mistake comes before the folder is made a cluster's.
     let mut stats_file = arguments.stats_file.as_deref().map(StatsFile::check).transpose()?;
-    check_ports(&options.config.listener, options.config.shards).map_err(Failure::machine)?;
+    check_ports(&options.config.listener, options.config.shards, PORTS_PATIENCE).map_err(Failure::machine)?;
     let (identity, new) = prepare(&folder, options.config.node, unformatted)?;
     let flush = measure_flush(&folder.path)?;
     let scope = tuning::flush_covers_other_files(Path::new("/"), &folder.path);
