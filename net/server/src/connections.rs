@@ -1,6 +1,7 @@
 //! The connections of one shard: how many there may be, and which have done nothing for too long.
 
 use core::cell::RefCell;
+use core::cmp::Reverse;
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,6 +12,9 @@ use engine_record::Instant;
 
 use crate::config::Limits;
 use crate::connection::Connection;
+
+/// How long a large request must have been received for its pace to count.
+const PACE_AFTER: Duration = Duration::from_secs(2);
 
 /// A connection without requests is closed after this (`connections.max.idle.ms`).
 const IDLE_MAX: Duration = Duration::from_secs(600);
@@ -107,19 +111,21 @@ impl<I: Io> Connections<I> {
         stalled.len()
     }
 
-    /// Closes connections whose large requests haven't gone on for longer than `longest`, until what they hold and what
-    /// they wait for is `bytes`; how many. Those that nothing but their clients hold up come first, and the slowest first.
-    pub(crate) fn close_halted(&self, now: Instant, longest: Duration, bytes: u64) -> usize {
-        let mut halted: Vec<_> = self
+    /// Closes connections whose large requests would take longer than `longest` at the pace they have, until what they
+    /// hold and what they wait for is `bytes`; how many. Those that lack the most come first: they would hold memory the
+    /// longest. A request that is only just begun has no pace yet.
+    pub(crate) fn close_slow(&self, now: Instant, longest: Duration, bytes: u64) -> usize {
+        let mut slow: Vec<_> = self
             .snapshot()
             .into_iter()
             .filter_map(|connection| Some((connection.unfinished()?, connection)))
-            .filter(|(progress, _)| now.since(progress.since) > longest)
+            .filter(|(progress, _)| now.since(progress.begun_at) > PACE_AFTER)
+            .filter(|(progress, _)| progress.remaining(now) > longest)
             .collect();
-        halted.sort_by_key(|(progress, _)| (progress.wanted > 0, progress.since));
+        slow.sort_by_key(|(progress, _)| (Reverse(progress.lacking), progress.begun_at));
         let mut left = bytes;
         let mut closed = 0;
-        for (progress, connection) in halted {
+        for (progress, connection) in slow {
             if left == 0 {
                 break;
             }

@@ -7,6 +7,7 @@
 //! little ([`request_memory`](crate::request_memory)).
 
 use core::cell::Cell;
+use core::time::Duration;
 use std::io;
 use std::rc::Rc;
 
@@ -69,13 +70,24 @@ pub(crate) struct Progress {
     pub(crate) held: u64,
     /// The memory it waits for; 0 where it waits for its client alone.
     pub(crate) wanted: u64,
-    /// Since when.
-    pub(crate) since: Instant,
+    /// Bytes that haven't come.
+    pub(crate) lacking: u64,
+    /// Since when it is being received.
+    pub(crate) begun_at: Instant,
+}
+
+impl Progress {
+    /// How long it takes from `now` on, at the pace it has had so far.
+    pub(crate) fn remaining(&self, now: Instant) -> Duration {
+        let nanoseconds = now.since(self.begun_at).as_nanos() * u128::from(self.lacking);
+        let nanoseconds = nanoseconds / u128::from(self.held.max(1));
+        Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
+    }
 }
 
 impl Unfinished {
     pub(crate) fn none() -> Self {
-        let nothing = Progress { held: 0, wanted: 0, since: Instant::ZERO };
+        let nothing = Progress { held: 0, wanted: 0, lacking: 0, begun_at: Instant::ZERO };
         Self { progress: Cell::new(nothing), given_up: Cell::new(false), giving_up: Signal::new() }
     }
 
@@ -101,8 +113,13 @@ impl Unfinished {
         }
     }
 
-    fn is(&self, held: usize, wanted: usize, since: Instant) {
-        self.progress.set(Progress { held: held as u64, wanted: wanted as u64, since });
+    fn begins(&self, begun_at: Instant) {
+        self.progress.set(Progress { begun_at, ..self.progress.get() });
+    }
+
+    fn is(&self, held: usize, wanted: usize, lacking: usize) {
+        let (held, wanted, lacking) = (held as u64, wanted as u64, lacking as u64);
+        self.progress.set(Progress { held, wanted, lacking, ..self.progress.get() });
     }
 }
 
@@ -208,21 +225,22 @@ impl<I: Io, R: StreamReader> FrameReader<I, R> {
         self.start += SIZE_BYTES;
         let mut memory = self.memory.nothing();
         let mut bytes = Vec::new();
+        self.unfinished.begins(self.io.now());
         loop {
             let room = roomier(bytes.len()).min(size);
             let step = room - bytes.len();
-            self.unfinished.is(bytes.len(), step, self.io.now());
-            let lacking = (size - bytes.len()) as u64;
-            let grown = self.memory.grow(&self.io, &mut memory, step as u64, lacking);
+            let lacking = size - bytes.len();
+            self.unfinished.is(bytes.len(), step, lacking);
+            let grown = self.memory.grow(&self.io, &mut memory, step as u64, lacking as u64);
             first(grown, self.unfinished.is_given_up()).await.map_err(|()| FrameReadError::CutShort)??;
             bytes.reserve_exact(step);
             self.move_here(&mut bytes, step);
-            bytes = self.fill(bytes, room).await?;
+            bytes = self.fill(bytes, room, size).await?;
             if room == size {
-                self.unfinished.is(0, 0, self.io.now());
+                self.unfinished.is(0, 0, 0);
                 return Ok(RequestFrame { bytes, memory });
             }
-            self.unfinished.is(room, 0, self.io.now());
+            self.unfinished.is(room, 0, size - room);
             self.busy = true;
             if !self.receive().await? {
                 return Err(FrameReadError::CutShort);
@@ -237,10 +255,15 @@ impl<I: Io, R: StreamReader> FrameReader<I, R> {
         self.start = end;
     }
 
-    /// Receives until `room` bytes are here, part by part, so that it is seen whether the client sends them.
-    async fn fill(&mut self, mut bytes: Vec<u8>, room: usize) -> Result<Vec<u8>, FrameReadError> {
+    /// Receives until `room` bytes of `size` are here, part by part, so that it is seen whether the client sends them.
+    async fn fill(
+        &mut self,
+        mut bytes: Vec<u8>,
+        room: usize,
+        size: usize,
+    ) -> Result<Vec<u8>, FrameReadError> {
         while bytes.len() < room {
-            self.unfinished.is(room, 0, self.io.now());
+            self.unfinished.is(room, 0, size - bytes.len());
             let part = (room - bytes.len()).min(PART_BYTES);
             let (received, filled) = self.stream.receive_exactly(bytes, part).await;
             received.map_err(|error| match error.kind() == io::ErrorKind::UnexpectedEof {

@@ -6,8 +6,8 @@
 //! A large request takes memory in steps, as its bytes arrive. Where a step can't be had it waits, [`WAIT_MAX`] at most:
 //! those that lack the least come first, since they give memory back the soonest.
 //! Several that are each half here could wait for each other's memory, so one at a time may go beyond the limit until
-//! it is answered: it waits for nothing but its client. While some wait, those that don't go on lose their connection:
-//! first those whose clients send nothing, the slowest first, then those that have waited the longest ([`reclaim`]).
+//! it is answered: it waits for nothing but its client. While some wait, those that would take long at their pace lose
+//! their connection, first those that lack the most ([`reclaim`]).
 
 use core::time::Duration;
 use std::rc::Rc;
@@ -23,8 +23,8 @@ pub(crate) const SMALL_BYTES: usize = 16 << 10;
 
 /// How long a request that has begun waits for more memory.
 const WAIT_MAX: Duration = Duration::from_secs(5);
-/// While memory is waited for, a large request must go on within this.
-const HALT_MAX: Duration = Duration::from_secs(2);
+/// While memory is waited for, a large request must be here within this, at the pace it has.
+const REMAINING_MAX: Duration = WAIT_MAX;
 
 /// There was no memory for the rest of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -133,14 +133,14 @@ pub(crate) async fn reclaim<I: Io>(shard: Rc<Shard<I>>) {
             continue;
         }
         // Twice as much: those who get it will want more.
-        let closed = shard.connections().close_halted(shard.io().now(), HALT_MAX, 2 * lacking);
+        let closed = shard.connections().close_slow(shard.io().now(), REMAINING_MAX, 2 * lacking);
         if closed > 0 {
             shard.notice(Notice::RequestsHoldMemory, |held_back| {
                 tracing::warn!(
                     closed,
                     lacking,
                     held_back,
-                    "memory for requests is short: closed connections whose requests did not go on"
+                    "memory for requests is short: closed connections whose requests come too slowly"
                 );
             });
         }

@@ -10,12 +10,13 @@ use std::rc::Rc;
 
 use engine_io::{Io, SendPiece, deadline};
 use engine_record::{LeaderEpoch, Offset, PartitionIndex, TopicId, TopicPartition};
-use engine_store::{Piece as StorePiece, Read, ReadBound, ReadRequest};
+use engine_store::{FlushInterest, Piece as StorePiece, Read, ReadBound, ReadRequest};
 use net_wire::fetch::{FetchFrame, FetchResponseStart, FetchResponseWriter, FetchedPartition, Piece};
 use net_wire::messages::LeaderIdAndEpoch;
 use net_wire::messages::fetch::{FetchPartition, FetchRequest, FetchTopic};
 use net_wire::topic_ref::TopicRef;
 use net_wire::{EncodeError, ErrorCode};
+use replication::leader::FlushMode;
 
 use crate::budget::Share;
 use crate::dispatch::Request;
@@ -95,9 +96,19 @@ pub(crate) async fn handle<I: Io>(
                 return Ok(respond(shard, request, &asked, answer).await?);
             }
         }
+        let _at_once = flush_interest(shard, &partitions);
         // The time running out is looked at above, like a move.
         let _moved = deadline(shard.io(), until, AnyOf(moves)).await;
     }
+}
+
+/// Has the shard flush at once while a reader waits for what is only flushed: whoever wrote it with acks=1 doesn't wait.
+fn flush_interest<I: Io>(shard: &Shard<I>, partitions: &[Asked<'_>]) -> Option<FlushInterest<I>> {
+    partitions.iter().find_map(|asked| {
+        let partition = shard.partition(asked.hosted.ok()?.id).ok()?;
+        let needs_flush = partition.settings().flush_mode != FlushMode::Async;
+        needs_flush.then(|| partition.log().flush_interest())
+    })
 }
 
 /// What is wrong with the request as a whole.

@@ -163,6 +163,29 @@ fn an_error_in_any_partition_is_answered_at_once_beside_the_records_of_others() 
     });
 }
 
+/// Nobody but the reader waits for the flush then: without it, data stay unflushed for a while.
+#[test]
+fn a_waiting_reader_has_what_acks_1_wrote_flushed_at_once() {
+    on_node(10, config(1), async |node| {
+        let topic = node.topic("t", 1).await;
+        let (mut reader, mut writer) = (node.connect(0).await, node.connect(0).await);
+        produce(&mut writer, &topic, 0, &batch(&["first"])).await;
+        let records = batch(&["next"]);
+        for offset in 1..5 {
+            let fetch = Fetch::at(&topic, 0, offset).waiting(LONG_MS, 1);
+            reader.send(FETCH, &fetch.request()).await;
+            node.pause(SOON).await;
+            let produce = Produce { acks: 1, ..Produce::new(&topic, 0, &records) };
+            assert_eq!(produce.call(&mut writer).await.base_offset, offset);
+            let begun_at = writer.now();
+            let fetched = fetch.outcome(&reader.answer(FETCH).await).only();
+            assert_eq!(read(&fetched.records).len(), 1);
+            let took = reader.now().since(begun_at);
+            assert!(took < Duration::from_millis(50), "{took:?}");
+        }
+    });
+}
+
 #[test]
 fn a_reader_never_sees_what_is_not_flushed() {
     on_node(9, config(1), async |node| {

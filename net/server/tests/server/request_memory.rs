@@ -37,6 +37,24 @@ async fn silent_clients(node: &Node, count: usize, announced: i32, sent: usize) 
     clients
 }
 
+/// Clients that announce a large request, send so many bytes of it, and then a little more now and again.
+async fn trickling_clients(node: &Node, count: usize, announced: i32, sent: usize) -> Vec<SimTask> {
+    let mut clients = Vec::new();
+    for _ in 0..count {
+        let mut client = node.connect(0).await;
+        let io = node.setting().io.clone();
+        clients.push(node.setting().io.spawn(async move {
+            client.send_bytes([&announced.to_be_bytes()[..], &vec![0; sent]].concat()).await;
+            loop {
+                io.sleep(3 * SECOND / 10).await;
+                client.send_bytes(vec![0; 20_000]).await;
+            }
+        }));
+    }
+    node.pause(SECOND / 2).await;
+    clients
+}
+
 /// Small requests of old and new connections are answered at once.
 async fn small_requests_pass(node: &Node, topic: &Topic, old: &mut Client) {
     for client in [old, &mut node.connect(0).await] {
@@ -84,6 +102,30 @@ fn begun_requests_that_do_not_go_on_make_room_for_others_within_seconds() {
             }
         });
     }
+}
+
+/// They never halt, and all the memory is theirs. Those who need little wait for it, which is no reason to close them.
+#[test]
+fn clients_that_trickle_make_room_for_those_that_need_little() {
+    on_node(7, little_memory(), async |node| {
+        let topic = node.topic("t", 1).await;
+        let _trickling = trickling_clients(&node, 300, 15_000_000, MIB).await;
+        let mut honest = Vec::new();
+        for bytes in [20_000, 100_000, 900_000].into_iter().cycle().take(24) {
+            honest.push((node.connect(0).await, large(bytes)));
+        }
+        for _again in 0..6 {
+            let begun_at = node.setting().io.now();
+            for (client, records) in &mut honest {
+                client.send(PRODUCE, &Produce::new(&topic, 0, records).request()).await;
+            }
+            for (client, _) in &mut honest {
+                client.receive().await.expect("an answer");
+            }
+            let took = node.setting().io.now().since(begun_at);
+            assert!(took < 10 * SECOND, "{took:?}");
+        }
+    });
 }
 
 #[test]
