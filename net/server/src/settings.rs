@@ -229,6 +229,12 @@ impl TopicSettings {
         }
     }
 
+    /// Whether acks=all, and what readers see, wait for a flush.
+    #[must_use]
+    pub fn awaits_flush(&self) -> bool {
+        self.flush_mode != FlushMode::Async
+    }
+
     /// What decides when a record is committed.
     #[must_use]
     pub fn commit_rules(&self) -> CommitRules {

@@ -16,7 +16,6 @@ use net_wire::messages::LeaderIdAndEpoch;
 use net_wire::messages::fetch::{FetchPartition, FetchRequest, FetchTopic};
 use net_wire::topic_ref::TopicRef;
 use net_wire::{EncodeError, ErrorCode};
-use replication::leader::FlushMode;
 
 use crate::budget::Share;
 use crate::dispatch::Request;
@@ -106,8 +105,7 @@ pub(crate) async fn handle<I: Io>(
 fn flush_interest<I: Io>(shard: &Shard<I>, partitions: &[Asked<'_>]) -> Option<FlushInterest<I>> {
     partitions.iter().find_map(|asked| {
         let partition = shard.partition(asked.hosted.ok()?.id).ok()?;
-        let needs_flush = partition.settings().flush_mode != FlushMode::Async;
-        needs_flush.then(|| partition.log().flush_interest())
+        partition.settings().awaits_flush().then(|| partition.log().flush_interest())
     })
 }
 

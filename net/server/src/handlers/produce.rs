@@ -204,7 +204,7 @@ async fn append<I: Io>(
         .append(batch, AppendOrigin::Client, epoch)
         .await
         .map_err(|error| Failed::because(error_code::of_append(&error), error))?;
-    let awaits_flush = acks == Acks::All && partition.settings().flush_mode != FlushMode::Async;
+    let awaits_flush = acks == Acks::All && partition.settings().awaits_flush();
     let _flush = awaits_flush.then(|| partition.log().flush_interest());
     Ok(Accepted { partition, appended, _flush })
 }

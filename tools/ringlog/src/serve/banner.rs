@@ -105,10 +105,12 @@ impl Banner<'_> {
             FlushScope::Device => "one flush covers all files of a shard".to_owned(),
             FlushScope::PerFile(reason) => format!("each file is flushed by itself ({reason})"),
         };
-        format!(
-            "{measured}, {covers}; \
-             acks=all is answered after a flush, acks=1 after the write"
-        )
+        let answered = if self.options.config.broker.topic.awaits_flush() {
+            "acks=all is answered after a flush, acks=1 after the write"
+        } else {
+            "acks=all and acks=1 are answered after the write (flush.mode=async)"
+        };
+        format!("{measured}, {covers}; {answered}")
     }
 
     fn recovery(&self) -> String {
