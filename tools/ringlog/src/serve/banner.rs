@@ -1,5 +1,6 @@
 //! What a broker says of itself when it is ready.
 
+use std::io::Write;
 use std::path::Path;
 
 use net_server::Endpoint;
@@ -24,21 +25,31 @@ pub(super) struct Banner<'a> {
 impl Banner<'_> {
     /// For people.
     pub(super) fn print(&self) {
+        print(&self.lines().join("\n"));
+    }
+
+    fn lines(&self) -> Vec<String> {
         let state = if self.new { "NEW" } else { "EXISTING" };
-        println!("{state} cluster {}, node {}", self.identity.cluster, self.identity.node);
-        for (endpoint, &cpu) in self.started.endpoints.iter().zip(&self.options.cpus) {
-            println!("  broker {} at {}, a shard on CPU {cpu}", endpoint.broker, address(endpoint));
-        }
-        println!("data      {}", self.folder());
-        println!("flush     {}", self.durability());
-        println!("retention segments are kept until their topic is deleted");
-        println!("recovery  {}", self.recovery());
-        println!("clients   {}", self.authentication());
+        let mut lines =
+            vec![format!("{state} cluster {}, node {}", self.identity.cluster, self.identity.node)];
+        lines.extend(self.started.endpoints.iter().zip(&self.options.cpus).map(|(endpoint, cpu)| {
+            format!("  broker {} at {}, a shard on CPU {cpu}", endpoint.broker, address(endpoint))
+        }));
+        lines.extend([
+            format!("data      {}", self.folder()),
+            format!("flush     {}", self.durability()),
+            "retention segments are kept until their topic is deleted".to_owned(),
+            format!("recovery  {}", self.recovery()),
+            format!("clients   {}", self.authentication()),
+        ]);
         if let Some(first) = self.started.endpoints.first() {
             let bootstrap = address(first);
-            println!("produce   echo hello | ringlog produce greetings --bootstrap {bootstrap}");
-            println!("consume   ringlog consume greetings --from earliest --bootstrap {bootstrap}");
+            lines.extend([
+                format!("produce   echo hello | ringlog produce greetings --bootstrap {bootstrap}"),
+                format!("consume   ringlog consume greetings --from earliest --bootstrap {bootstrap}"),
+            ]);
         }
+        lines
     }
 
     /// For programs.
@@ -53,9 +64,8 @@ impl Banner<'_> {
             .enumerate()
             .map(|(shard, (endpoint, cpu))| endpoint_json(shard, endpoint, *cpu))
             .collect();
-        println!(
-            "{}",
-            json!({
+        print(
+            &json!({
                 "cluster_id": self.identity.cluster.to_string(),
                 "new": self.new,
                 "node_id": self.identity.node.0,
@@ -68,6 +78,7 @@ impl Banner<'_> {
                     "ms": u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
                 },
             })
+            .to_string(),
         );
     }
 
@@ -134,6 +145,14 @@ impl Banner<'_> {
         let reach =
             if address.is_loopback() { "from this machine only" } else { "from ANY machine that reaches it" };
         format!("PLAINTEXT, no authentication, {reach} ({address})")
+    }
+}
+
+/// Says it on standard output. Nobody listening there is no reason for a broker to end.
+fn print(text: &str) {
+    let mut out = std::io::stdout().lock();
+    if let Err(error) = writeln!(out, "{text}").and_then(|()| out.flush()) {
+        tracing::warn!(%error, "standard output takes nothing");
     }
 }
 
