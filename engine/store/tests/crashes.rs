@@ -106,7 +106,8 @@ fn check(machine: &Machine, log: &SimLog, promises: &mut Promises, mode: CrashMo
     promises.flushed = Some(end);
 }
 
-fn survive(seed: u64, runs: &[Run], segment_bytes: u32, scope: FlushScope, producers: Producers) {
+/// A machine whose store rolls, writes ahead and checkpoints often.
+fn busy_machine(seed: u64, segment_bytes: u32, scope: FlushScope) -> Machine {
     let mut machine = Machine::new(seed);
     machine.log_config.segment_bytes = segment_bytes;
     machine.config.flush_scope = scope;
@@ -117,6 +118,37 @@ fn survive(seed: u64, runs: &[Run], segment_bytes: u32, scope: FlushScope, produ
     machine.config.zero_ahead_bytes = 32 << 10;
     machine.config.checkpoint_interval = Duration::from_millis(20);
     machine.config.tail_bytes_per_partition = 32 << 10;
+    machine
+}
+
+/// The moments of a run at which anything happened: between two of them every crash finds the same.
+fn recorded_moments(seed: u64, run: &Run, segment_bytes: u32, scope: FlushScope) -> Vec<Duration> {
+    let machine = busy_machine(seed, segment_bytes, scope);
+    let (store, _) = machine.start();
+    let mut tasks = Vec::new();
+    for index in 0..4 {
+        let log = machine.open(&store, partition(index));
+        let promises = Rc::new(RefCell::new(Promises::default()));
+        check(&machine, &log, &mut promises.borrow_mut(), CrashMode::KeepAll);
+        if index < run.partitions {
+            let number = (u64::try_from(index).unwrap(), Producers::Plain);
+            tasks.push(produce(&machine, log, run, number, &promises));
+        }
+    }
+    let microsecond = Duration::from_micros(1);
+    let mut moments = vec![Duration::ZERO];
+    for micros in 1..=u32::try_from(run.crash_after.as_micros()).unwrap() {
+        let before = machine.sim.trace_hash();
+        machine.pause(microsecond);
+        if machine.sim.trace_hash() != before {
+            moments.push(micros * microsecond);
+        }
+    }
+    moments
+}
+
+fn survive(seed: u64, runs: &[Run], segment_bytes: u32, scope: FlushScope, producers: Producers) {
+    let machine = busy_machine(seed, segment_bytes, scope);
     let promises: Vec<_> = (0..4).map(|_| Rc::new(RefCell::new(Promises::default()))).collect();
     let mut mode = CrashMode::KeepAll;
     for (number, run) in runs.iter().enumerate() {
@@ -159,6 +191,31 @@ proptest! {
         let scope = if per_file { FlushScope::PerFile } else { FlushScope::Device };
         let producers = if idempotent { Producers::Idempotent } else { Producers::Plain };
         survive(seed, &runs, segment_bytes, scope, producers);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 6, failure_persistence: None, max_shrink_iters: 4, ..ProptestConfig::default()
+    })]
+
+    /// The run is repeated, which brings the same events at the same times, and crashed after each of them.
+    #[test]
+    fn every_prefix_of_a_recorded_run_is_recovered(
+        seed: u64,
+        batch_bytes in prop_oneof![10_usize..300, 2_000_usize..9_000],
+        mode in prop_oneof![1 => Just(CrashMode::LoseAllUnflushed), 3 => Just(CrashMode::KeepRandomSectors)],
+        per_file: bool,
+    ) {
+        let scope = if per_file { FlushScope::PerFile } else { FlushScope::Device };
+        let whole = Run {
+            partitions: 2, batch_bytes, appends_per_flush: 2, crash_after: Duration::from_millis(15), mode,
+        };
+        let moments = recorded_moments(seed, &whole, 20_000, scope);
+        prop_assert!(moments.len() > 40, "{} moments are no run", moments.len());
+        for crash_after in moments {
+            survive(seed, &[Run { crash_after, ..whole.clone() }], 20_000, scope, Producers::Plain);
+        }
     }
 }
 
