@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use engine_io::OpenMode;
+use engine_io::{OpenMode, is_storage_full};
 use glommio::io::{DmaFile, OpenOptions};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -130,17 +130,12 @@ fn probe_file(folder: &Path) -> io::Result<Opened> {
 /// A full drive has no space for a new file: then a full file that is there is as good, since it is only read.
 fn instead_of_new(new: io::Result<Opened>, folder: &Path) -> io::Result<Opened> {
     match new {
-        Err(full) if is_storage_full(&full) => {
+        Err(full) if is_storage_full(full.kind()) => {
             let path = full_file(folder)?.ok_or(full)?;
             check(fs::OpenOptions::new().read(true).write(true).open(path)?)
         }
         new => new,
     }
-}
-
-/// Whether the drive, or what of it this user may have, is used up.
-pub(crate) fn is_storage_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// A file in the folder or below it that is large enough for the probe, the nearest first.

@@ -99,7 +99,7 @@ impl StartError {
 
     pub(crate) fn of_folder(folder: &Path, source: io::Error) -> Self {
         let folder = folder.to_owned();
-        if direct::is_storage_full(&source) {
+        if engine_io::is_storage_full(source.kind()) {
             return Self::DriveFull { folder, source };
         }
         Self::Folder { folder, source }

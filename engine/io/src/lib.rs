@@ -26,6 +26,7 @@ mod file;
 mod mailbox;
 mod signal;
 mod stream;
+mod together;
 
 use core::future::Future;
 use core::time::Duration;
@@ -40,6 +41,13 @@ pub use file::{BLOCK_BYTES, Buffer, DirectFile, OpenMode, SendFile};
 pub use mailbox::{Closed, Receiver, Reply, ReplySlot, SendError, Sender, mailbox, messages_passed, reply};
 pub use signal::{Signal, Wait};
 pub use stream::{Closer, ListenMode, Listener, SendPiece, Stream, StreamReader, StreamWriter};
+pub use together::together;
+
+/// Whether an operation failed since the drive, or what of it this user may have, is used up.
+#[must_use]
+pub fn is_storage_full(kind: io::ErrorKind) -> bool {
+    matches!(kind, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
 
 /// A task's handle. Dropping it cancels the task at its next await; await [`Task::join`] to let it end.
 ///

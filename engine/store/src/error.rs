@@ -4,6 +4,7 @@ use core::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use engine_io::is_storage_full;
 use engine_record::{CorruptBatch, ShardId, TopicPartition};
 
 use crate::checkpoint::CorruptCheckpoint;
@@ -97,11 +98,6 @@ impl DiskError {
         let mut letters = words.chars();
         letters.next().map(|first| first.to_lowercase().chain(letters).collect()).unwrap_or_default()
     }
-}
-
-/// Whether the drive, or what of it this user may have, is used up.
-pub(crate) fn is_storage_full(kind: io::ErrorKind) -> bool {
-    matches!(kind, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// Names what was done to which path, for `map_err`.

@@ -14,7 +14,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use engine_io::{BLOCK_BYTES, DirectFile, Io, Signal, deadline};
+use engine_io::{BLOCK_BYTES, DirectFile, Io, Signal, deadline, together};
 use engine_log::SegmentId;
 use engine_record::{Instant, Offset, TopicPartition};
 
@@ -24,7 +24,6 @@ use crate::error::{DiskError, DiskOperation, disk};
 use crate::partition::Partition;
 use crate::segment_file::SegmentFile;
 use crate::shard::Shard;
-use crate::together;
 
 /// How long ago someone waited for a flush who may do so again.
 const WAITED_FOR_LATELY: Duration = Duration::from_secs(1);
@@ -161,7 +160,7 @@ impl<I: Io> Flusher<I> {
             .collect();
         let files = files_to_flush(&dirty, shard.config.flush_scope);
         let count = files.len() as u64;
-        together::all(shard.config.flushes_max, files.into_iter().map(|file| flush(shard, file))).await?;
+        flush_all(shard, files).await?;
         shard.counters.count(|metrics| {
             metrics.flush_turns += 1;
             metrics.flushes += count;
@@ -182,6 +181,17 @@ fn files_to_flush<I: Io>(dirty: &DirtyFiles<I>, scope: FlushScope) -> Vec<&Dirty
             if fresh.is_empty() { dirty.values().take(1).collect() } else { fresh }
         }
     }
+}
+
+/// Flushes all of them, some at a time, also after one has failed: the first failure.
+async fn flush_all<I: Io>(shard: &Shard<I>, files: Vec<&Dirty<I>>) -> Result<(), DiskError> {
+    let outcome = Cell::new(Ok(()));
+    let flushes = files.into_iter().map(async |file| {
+        let flushed = flush(shard, file).await;
+        outcome.set(outcome.replace(Ok(())).and(flushed));
+    });
+    together(shard.config.flushes_max, flushes).await;
+    outcome.into_inner()
 }
 
 async fn flush<I: Io>(shard: &Shard<I>, dirty: &Dirty<I>) -> Result<(), DiskError> {

@@ -61,7 +61,6 @@ mod shard;
 mod slot;
 mod store;
 mod tail;
-mod together;
 mod truncate;
 mod want_of_space;
 mod zeros;

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::io;
 use std::rc::Rc;
 
-use engine_io::{Buffer, DirectFile, Io, OpenMode};
+use engine_io::{Buffer, DirectFile, Io, OpenMode, is_storage_full};
 use engine_record::TopicPartition;
 
 use crate::checkpoint::frame::{self, FrameHeader, FrameKind};
 use crate::checkpoint::{self, Entries, Entry};
-use crate::error::{DiskError, DiskOperation, disk, is_storage_full};
+use crate::error::{DiskError, DiskOperation, disk};
 use crate::layout::Slot;
 use crate::shard::Shard;
 

@@ -72,8 +72,8 @@ pub struct Limits {
     /// A request frame in bytes (`socket.request.max.bytes`); a larger one closes the connection.
     pub frame_bytes: u32,
     /// Request bytes held by all connections of the shard, at least twice `frame_bytes`. Where it is reached, frames above
-    /// 16 KiB wait for 5 seconds, then their connection is closed, and so are those whose clients don't send on what
-    /// they have begun. Smaller frames pass all the same, 16 KiB at a time of each connection.
+    /// 16 KiB wait for 5 seconds, then their connection is closed, and so are those whose requests would take longer
+    /// than that to come. Smaller frames pass all the same, 16 KiB at a time of each connection.
     pub request_bytes: u64,
     /// Bytes of large requests other than produces (lists of topics and partitions from 16 KiB on) that are worked on at a
     /// time; others wait for 10 seconds, then their connection is closed. They take up to 50 times as much memory.

@@ -22,7 +22,10 @@ const QUIET_BYTES: usize = 256;
 /// The receive buffer of a connection that has just filled a buffer, in bytes. A frame that fits is a small one.
 const BUSY_BYTES: usize = SMALL_BYTES;
 
-/// The first room of a large frame, taken when a whole buffer of it has come.
+/// The first room of a large frame, taken when a whole buffer of it has come: while memory is ample, so much that the
+/// frames of most producers are received without being moved.
+const AMPLE_BYTES: usize = 1 << 20;
+/// And where it isn't.
 const FIRST_BYTES: usize = 64 << 10;
 /// Up to this size its room becomes four times as large whenever it is full, then twice: so it is copied little, and
 /// holds little that hasn't come.
@@ -227,7 +230,7 @@ impl<I: Io, R: StreamReader> FrameReader<I, R> {
         let mut bytes = Vec::new();
         self.unfinished.begins(self.io.now());
         loop {
-            let room = roomier(bytes.len()).min(size);
+            let room = self.roomier(bytes.len()).min(size);
             let step = room - bytes.len();
             let lacking = size - bytes.len();
             self.unfinished.is(bytes.len(), step, lacking);
@@ -245,6 +248,16 @@ impl<I: Io, R: StreamReader> FrameReader<I, R> {
             if !self.receive().await? {
                 return Err(FrameReadError::CutShort);
             }
+        }
+    }
+
+    /// The next room of a large frame that has filled `room`.
+    fn roomier(&self, room: usize) -> usize {
+        match room {
+            0 if self.memory.is_ample() => AMPLE_BYTES,
+            0 => FIRST_BYTES,
+            1..FOURFOLD_BYTES => 4 * room,
+            FOURFOLD_BYTES.. => 2 * room,
         }
     }
 
@@ -273,14 +286,5 @@ impl<I: Io, R: StreamReader> FrameReader<I, R> {
             bytes = filled;
         }
         Ok(bytes)
-    }
-}
-
-/// The next room of a large frame that has filled `room`.
-const fn roomier(room: usize) -> usize {
-    match room {
-        0 => FIRST_BYTES,
-        1..FOURFOLD_BYTES => 4 * room,
-        FOURFOLD_BYTES.. => 2 * room,
     }
 }

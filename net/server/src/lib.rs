@@ -49,7 +49,6 @@ mod sending;
 pub mod settings;
 mod shard;
 mod tasks;
-mod together;
 mod turns;
 
 pub use control::run::run_control;

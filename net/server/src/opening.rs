@@ -2,9 +2,9 @@
 
 use core::cell::{Cell, RefCell};
 use core::pin::pin;
-use std::io::{self, ErrorKind};
+use std::io;
 
-use engine_io::{Io, first};
+use engine_io::{Io, first, is_storage_full, together};
 use engine_record::{PartitionIndex, TopicId, TopicPartition};
 use engine_store::{DiskOperation, StoreError};
 use replication::leader::LeaderError;
@@ -15,7 +15,6 @@ use crate::deltas::Deltas;
 use crate::partition::Partition;
 use crate::settings::{SettingError, TopicSettings};
 use crate::shard::{Hosted, Shard};
-use crate::together::together;
 
 /// How many partitions are opened at a time. One that a crash left to be scanned takes a megabyte meanwhile.
 const AT_ONCE: usize = 16;
@@ -90,8 +89,8 @@ fn passing_reason(error: &OpenError) -> Option<String> {
     /// The process, or the machine, has no descriptor left (`ENFILE`, `EMFILE`).
     const NO_DESCRIPTOR: [i32; 2] = [23, 24];
     let OpenError::Store(StoreError::Disk(error)) = error else { return None };
-    let is_short = matches!(error.kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
-        || error.code.is_some_and(|code| NO_DESCRIPTOR.contains(&code));
+    let is_short =
+        is_storage_full(error.kind) || error.code.is_some_and(|code| NO_DESCRIPTOR.contains(&code));
     // What a failed flush has left can't be known.
     let may_pass = is_short && error.operation != DiskOperation::Flush;
     let cause = error.code.map_or_else(|| io::Error::from(error.kind), io::Error::from_raw_os_error);

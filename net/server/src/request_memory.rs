@@ -91,6 +91,12 @@ impl ConnectionMemory {
         Held { own, shared: shared.take_anyway(bytes), anyway: Some(anyway) }
     }
 
+    /// Whether more than half of the shard's memory is free, and nobody waits for it.
+    pub(crate) fn is_ample(&self) -> bool {
+        let shared = &self.shard.shared;
+        shared.free() > shared.total() / 2 && shared.lacking() == 0
+    }
+
     /// What a large request begins with.
     pub(crate) fn nothing(&self) -> Held {
         Held { own: self.own.take_anyway(0), shared: self.shard.shared.take_anyway(0), anyway: None }
@@ -123,7 +129,7 @@ impl ConnectionMemory {
     }
 }
 
-/// Closes connections that hold memory and don't go on, while it is waited for, until the task is dropped.
+/// Closes connections whose large requests come too slowly, while memory is waited for, until the task is dropped.
 pub(crate) async fn reclaim<I: Io>(shard: Rc<Shard<I>>) {
     const EVERY: Duration = Duration::from_millis(500);
     loop {

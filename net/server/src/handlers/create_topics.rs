@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use engine_io::{Io, deadline};
+use engine_io::{Io, deadline, together};
 use net_wire::messages::create_topics::{
     CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfigs, CreatableTopicResult,
     CreateTopicsRequest, CreateTopicsResponse,
@@ -19,7 +19,6 @@ use crate::hooks::{Decision, Operation, Resource, authorize};
 use crate::response::{CloseReason, Response};
 use crate::settings::{ListedSetting, PARTITIONS_MAX, SettingError, TopicSettings};
 use crate::shard::Shard;
-use crate::together::together;
 use crate::turns::Turns;
 
 /// What stands for "the broker's default" in a count.

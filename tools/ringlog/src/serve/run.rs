@@ -1,11 +1,11 @@
 //! A broker process from its first check to its last flush.
 
-use std::io::{ErrorKind, IsTerminal};
+use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use engine_io::{Receiver, first, mailbox};
+use engine_io::{Receiver, first, is_storage_full, mailbox};
 use engine_io_glommio::{Running, ShardSpec, StartError};
 use engine_store::FlushScope;
 use futures_lite::future::block_on;
@@ -86,9 +86,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
 /// How long the drive's own flush takes; `None` on a full drive, which must not keep a broker from reading and deleting.
 fn measure_flush(folder: &Path) -> Result<Option<FlushMeasurement>, Failure> {
     match tuning::measure_flush(folder, FLUSH_PROBE) {
-        Err(TuningError::Scratch { source, .. })
-            if matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) =>
-        {
+        Err(TuningError::Scratch { source, .. }) if is_storage_full(source.kind()) => {
             tracing::warn!(
                 folder = %folder.display(),
                 "the drive is full: records are refused until there is space on it. Free some, or delete topics"

@@ -8,7 +8,7 @@ use core::task::Poll;
 ///
 /// # Panics
 /// Where `at_once` is 0.
-pub(crate) async fn together(at_once: usize, futures: impl IntoIterator<Item = impl Future<Output = ()>>) {
+pub async fn together(at_once: usize, futures: impl IntoIterator<Item = impl Future<Output = ()>>) {
     assert!(at_once > 0, "nothing ends when nothing may run");
     let mut waiting = futures.into_iter();
     let mut running: Vec<Pin<Box<_>>> = Vec::new();
