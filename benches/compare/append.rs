@@ -11,6 +11,10 @@
 //! measured on unwritten space as well: what is lost between its two rows is the space's doing, not the store's.
 //! A warmed log has grown for as long as a measurement takes, so that its space comes in the largest steps. A written log
 //! has been brought where fio's files are: all the space it will use was written with zeros before.
+//!
+//! Between the two stands what the runtime alone makes of fio's job: tasks of one shard that write one buffer over and
+//! over and flush after each write. Nobody validates, copies or groups there. With one outstanding it is the most that
+//! any store on this runtime can reach; with more, the store flushes once for many and may pass it.
 
 use core::cell::{Cell, RefCell};
 use core::time::Duration;
@@ -18,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use engine_io::{Io, Task};
-use engine_io_glommio::ShardSpec;
+use engine_io_glommio::{GlommioIo, ShardSpec};
 use engine_record::{LeaderEpoch, PartitionIndex, ShardId, TopicId, TopicPartition, validate_client_batch};
 use engine_store::{AppendOrigin, FlushScope, LogConfig, PartitionLog, Store, StoreConfig};
 
@@ -28,6 +32,7 @@ use crate::fio::{self, Engine, Files};
 use crate::processors::Processors;
 use crate::report::{Section, per_second, ratio};
 use crate::rounds::{Figures, in_turn};
+use crate::writes::Writes;
 
 /// One batch, and one write of fio's.
 pub(crate) const BATCH_BYTES: usize = 128 << 10;
@@ -54,6 +59,8 @@ enum Way {
     Warmed,
     /// The store, into a log whose space has been written before.
     Written,
+    /// No store: as many tasks write and flush in turn through the seam, files written before.
+    Seam,
     /// fio, threads, files written before.
     Jobs,
     /// fio, a queue, files written before.
@@ -63,7 +70,8 @@ enum Way {
 }
 
 impl Way {
-    const ALL: [Self; 6] = [Self::New, Self::Warmed, Self::Written, Self::Jobs, Self::Ring, Self::Unwritten];
+    const ALL: [Self; 7] =
+        [Self::New, Self::Warmed, Self::Written, Self::Seam, Self::Jobs, Self::Ring, Self::Unwritten];
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -86,6 +94,7 @@ pub(crate) fn compare(arguments: &Arguments, folder: &Path) -> Result<Section, C
     let measured = in_turn(arguments.rounds, &rows, |row| {
         let rate = match row.way {
             Way::New | Way::Warmed | Way::Written => shard.append(row, seconds),
+            Way::Seam => shard.write(&written.first(row.partitions), row.depth, seconds),
             Way::Jobs => fio::write(&written.first(row.partitions), Engine::Jobs(row.depth), seconds),
             Way::Ring => fio::write(&written.first(row.partitions), Engine::Ring(row.depth), seconds),
             Way::Unwritten => {
@@ -110,6 +119,8 @@ fn section(rows: &[Row], measured: &[[Figures; 1]]) -> Section {
         line.extend(Way::ALL.map(|way| per_second(rate(way))));
         line.push(ratio(rate(Way::Written), rate(Way::Jobs)));
         line.push(ratio(rate(Way::Written), rate(Way::Ring)));
+        line.push(ratio(rate(Way::Written), rate(Way::Seam)));
+        line.push(ratio(rate(Way::Seam), rate(Way::Jobs)));
         line.push(ratio(rate(Way::Warmed), rate(Way::Jobs)));
         line.push(ratio(rate(Way::Warmed), rate(Way::Unwritten)));
         line
@@ -123,11 +134,14 @@ fn section(rows: &[Row], measured: &[[Figures; 1]]) -> Section {
             "store, new log",
             "store, warmed",
             "store, written",
+            "seam, written",
             "fio threads, written",
             "fio queue, written",
             "fio threads, unwritten",
             "**written / written threads**",
             "written / written queue",
+            "written / seam",
+            "seam / written threads",
             "warmed / written threads",
             "warmed / unwritten threads",
         ],
@@ -158,15 +172,27 @@ impl ShardOfOne {
         }
         let time = Duration::from_secs(seconds.into());
         let load = Load { config, log_config, row: *row, time };
-        // As the broker runs a shard that has its processor to itself.
-        let spec = ShardSpec { name: "shard-0".to_owned(), cpu: Some(self.cpu), dedicated: true };
-        let make = move |_, io| {
-            let load = load.clone();
-            async move { load.carry_out(io).await }
-        };
-        let running = engine_io_glommio::run(vec![spec], IO_MEMORY_BYTES, &folder, make)?;
-        let outcome = running.join().pop().unwrap_or_else(|| Ok(Err(CompareError::Panicked)));
+        let outcome = self.run(&folder, move |_, io| load.clone().carry_out(io));
         std::fs::remove_dir_all(&folder).map_err(file(&folder))?;
+        outcome
+    }
+
+    /// Bytes a second that `depth` tasks of one shard make durable without a store.
+    fn write(&self, files: &Files, depth: usize, seconds: u32) -> Result<f64, CompareError> {
+        let time = Duration::from_secs(seconds.into());
+        let writes = Writes { paths: files.paths(), file_bytes: files.each_bytes(), depth, time };
+        self.run(&self.folder, move |_, io| writes.clone().carry_out(io))
+    }
+
+    /// As the broker runs a shard that has its processor to itself.
+    fn run<F: Future<Output = Result<f64, CompareError>> + 'static>(
+        &self,
+        folder: &Path,
+        make: impl Fn(usize, GlommioIo) -> F + Clone + Send + 'static,
+    ) -> Result<f64, CompareError> {
+        let spec = ShardSpec { name: "shard-0".to_owned(), cpu: Some(self.cpu), dedicated: true };
+        let running = engine_io_glommio::run(vec![spec], IO_MEMORY_BYTES, folder, make)?;
+        let outcome = running.join().pop().unwrap_or_else(|| Ok(Err(CompareError::Panicked)));
         outcome.map_err(|_panic| CompareError::Panicked)?
     }
 }
@@ -193,10 +219,44 @@ struct Load {
 
 /// What the producers tell.
 #[derive(Default)]
-struct Progress {
+pub(crate) struct Progress {
     durable_bytes: Cell<u64>,
     is_over: Cell<bool>,
     failure: RefCell<Option<CompareError>>,
+}
+
+impl Progress {
+    /// Bytes a second over `time`. Then the producers end.
+    pub(crate) async fn rate<I: Io>(
+        &self,
+        io: &I,
+        time: Duration,
+        producers: Vec<I::Task>,
+    ) -> Result<f64, CompareError> {
+        let (bytes, since) = (self.durable_bytes.get(), io.now());
+        io.sleep(time).await;
+        let (bytes, took) = (self.durable_bytes.get() - bytes, io.now().since(since));
+        self.is_over.set(true);
+        for producer in producers {
+            producer.join().await;
+        }
+        match self.failure.take() {
+            Some(failure) => Err(failure),
+            None => Ok(bytes as f64 / took.as_secs_f64()),
+        }
+    }
+
+    /// Counts what one more producer made durable, or keeps why it could not. Whether to go on.
+    pub(crate) fn note(&self, outcome: Result<usize, CompareError>) -> bool {
+        match outcome {
+            Ok(bytes) => self.durable_bytes.set(self.durable_bytes.get() + bytes as u64),
+            Err(error) => {
+                self.failure.replace(Some(error));
+                return false;
+            }
+        }
+        !self.is_over.get()
+    }
 }
 
 impl Load {
@@ -246,17 +306,7 @@ impl Load {
         if self.row.way == Way::Warmed {
             io.sleep(self.time).await;
         }
-        let (bytes, since) = (progress.durable_bytes.get(), io.now());
-        io.sleep(self.time).await;
-        let (bytes, took) = (progress.durable_bytes.get() - bytes, io.now().since(since));
-        progress.is_over.set(true);
-        for producer in producers {
-            producer.join().await;
-        }
-        match progress.failure.take() {
-            Some(failure) => Err(failure),
-            None => Ok(bytes as f64 / took.as_secs_f64()),
-        }
+        progress.rate(io, self.time, producers).await
     }
 }
 
@@ -268,15 +318,8 @@ pub(crate) fn share(count: usize, depth: usize, number: usize) -> Vec<usize> {
 /// Appends to `logs` in turn, each batch once the last one is durable.
 async fn produce<I: Io>(logs: Vec<PartitionLog<I>>, batch: Rc<Vec<u8>>, progress: Rc<Progress>) {
     for log in logs.iter().cycle() {
-        if progress.is_over.get() {
+        if !progress.note(append(log, &batch).await.map(|()| batch.len())) {
             return;
-        }
-        match append(log, &batch).await {
-            Ok(()) => progress.durable_bytes.set(progress.durable_bytes.get() + batch.len() as u64),
-            Err(error) => {
-                progress.failure.replace(Some(error));
-                return;
-            }
         }
     }
 }

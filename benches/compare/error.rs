@@ -16,6 +16,9 @@ pub(crate) enum CompareError {
         /// Why.
         source: io::Error,
     },
+    /// A write or flush.
+    #[error("a durable write failed: {0}")]
+    Write(#[source] io::Error),
     /// Another program couldn't be run.
     #[error("{program} can't be run: {source}")]
     Program {

@@ -55,6 +55,16 @@ impl Files {
         Self { folder: self.folder.clone(), count: count.min(self.count), is_owner: false, ..*self }
     }
 
+    /// Where they are.
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
+        (0..self.count).map(|index| self.folder.join(name(index))).collect()
+    }
+
+    /// The length of each.
+    pub(crate) fn each_bytes(&self) -> u64 {
+        self.each_bytes
+    }
+
     fn make(folder: &Path, count: usize, is_written: bool) -> Result<Self, CompareError> {
         fs::create_dir_all(folder).map_err(file(folder))?;
         let each_bytes = TOTAL_BYTES / count as u64;

@@ -26,6 +26,7 @@ mod machine;
 mod processors;
 mod report;
 mod rounds;
+mod writes;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
