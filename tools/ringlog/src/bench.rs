@@ -34,6 +34,7 @@ use self::report::PhaseReport;
 use self::setting::Setting;
 use crate::client::{self, spawn_thread};
 use crate::failure::Failure;
+use crate::output::{print, tell};
 use crate::produce::{AcksName, CompressionName};
 
 /// The open loop's part of the closed loop's rate, in percent: high, and with room for what queues.
@@ -140,9 +141,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         files::write_report(out, &report)?;
     }
     if arguments.json {
-        println!("{}", report.to_json());
+        print(report.to_json())?;
     } else {
-        println!("{report}");
+        print(&report)?;
     }
     if report.is_ok() {
         Ok(())
@@ -157,7 +158,7 @@ fn leave_on_signals(emergency: Emergency) -> Result<(), Failure> {
     spawn_thread("signals", move || {
         if signals.forever().next().is_some() {
             emergency.act(|| {
-                eprintln!("\nringlog: interrupted");
+                tell("\nringlog: interrupted");
                 std::process::exit(1)
             });
         }

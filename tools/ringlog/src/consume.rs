@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::client::{self, Cluster, MissingTopics, failed_admin};
 use crate::failure::Failure;
+use crate::output::{Reader, reader, tell};
 
 /// How long to wait for records before looking around again.
 const POLL: Duration = Duration::from_secs(1);
@@ -85,13 +86,11 @@ async fn consume<I: Io>(client: &Client<I>, arguments: &Arguments) -> Result<(),
         let polled = consumer.poll(POLL).await.map_err(|error| client::failed(&error))?;
         let stalled = consumer.stalled(STALL);
         for line in watch.news(&stalled) {
-            eprintln!("ringlog: {line}");
+            tell(format_args!("ringlog: {line}"));
         }
         if let Some(records) = polled {
-            match printer.print(&records, ends.of(records.partition())) {
-                Err(PrintError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
-                Err(error) => return Err(client::failed(&error)),
-                Ok(()) => {}
+            if printer.print(&records, ends.of(records.partition()))? == Reader::Gone {
+                return Ok(());
             }
             ends.reach(records.partition(), records.next_offset());
         }
@@ -243,12 +242,12 @@ impl StallWatch {
     }
 }
 
+/// A record that can't be printed.
 #[derive(Debug, thiserror::Error)]
-enum PrintError {
-    #[error("standard output: {0}")]
-    Output(#[from] io::Error),
-    #[error("partition {partition}: a record can't be read: {cause}")]
-    Record { partition: PartitionIndex, cause: CorruptRecord },
+#[error("partition {partition}: a record can't be read: {cause}")]
+struct Unreadable {
+    partition: PartitionIndex,
+    cause: CorruptRecord,
 }
 
 struct Printer<W> {
@@ -260,17 +259,19 @@ struct Printer<W> {
 
 impl<W: Write> Printer<W> {
     /// Prints the records before `end`, as many as are wanted.
-    fn print(&mut self, records: &FetchedRecords, end: Option<Offset>) -> Result<(), PrintError> {
+    fn print(&mut self, records: &FetchedRecords, end: Option<Offset>) -> Result<Reader, Failure> {
         let partition = records.partition();
         for record in records.records() {
-            let record = record.map_err(|cause| PrintError::Record { partition, cause })?;
+            let record = record.map_err(|cause| client::failed(&Unreadable { partition, cause }))?;
             if self.left == Some(0) || end.is_some_and(|end| record.offset >= end) {
                 break;
             }
-            self.print_record(partition, &record)?;
+            if reader(self.print_record(partition, &record))? == Reader::Gone {
+                return Ok(Reader::Gone);
+            }
             self.left = self.left.map(|left| left - 1);
         }
-        Ok(self.out.flush()?)
+        reader(self.out.flush())
     }
 
     fn print_record(&mut self, partition: PartitionIndex, record: &ConsumedRecord<'_>) -> io::Result<()> {

@@ -6,6 +6,7 @@ use clap::Args;
 use net_server::format::Unformatted;
 
 use crate::failure::Failure;
+use crate::output::print;
 use crate::serve::{DataFolder, node_and_folder, prepare};
 
 /// What `ringlog format` is told.
@@ -33,6 +34,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let folder = DataFolder::take(&path, Unformatted::Create)?;
     let (identity, new) = prepare(&folder, node, Unformatted::Create)?;
     let state = if new { "is now the data folder of the NEW" } else { "already belongs to" };
-    println!("{} {state} cluster {}, node {}", folder.path.display(), identity.cluster, identity.node);
-    Ok(())
+    let (folder, cluster, node) = (folder.path.display(), identity.cluster, identity.node);
+    print(format_args!("{folder} {state} cluster {cluster}, node {node}"))
 }

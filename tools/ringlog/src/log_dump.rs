@@ -9,6 +9,7 @@ use engine_record::{BATCH_HEADER_BYTES, BatchHeader, RecordBatch};
 use serde_json::json;
 
 use crate::failure::Failure;
+use crate::output::{Reader, reader};
 
 /// What `ringlog log dump` is told.
 #[derive(Args, Clone, Debug)]
@@ -30,7 +31,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     let mut damaged = 0;
     for path in &files {
-        damaged += usize::from(!dump(path, arguments.json, &mut out)?);
+        match dump(path, arguments.json, &mut out) {
+            Ok(is_whole) => damaged += usize::from(!is_whole),
+            Err(DumpError::File(error)) => {
+                return Err(Failure::failed(format!("{}: {error}", path.display())));
+            }
+            Err(DumpError::Output(error)) => {
+                if reader(Err(error))? == Reader::Gone {
+                    break;
+                }
+            }
+        }
     }
     if damaged > 0 {
         return Err(Failure::failed(format!(
@@ -71,18 +82,26 @@ enum End {
     Damaged(String),
 }
 
-fn dump(path: &Path, as_json: bool, out: &mut impl Write) -> Result<bool, Failure> {
-    let failed = |error: io::Error| Failure::failed(format!("{}: {error}", path.display()));
-    let mut file = BufReader::with_capacity(1 << 20, File::open(path).map_err(failed)?);
+/// Which side of a dump broke.
+#[derive(Debug)]
+enum DumpError {
+    File(io::Error),
+    Output(io::Error),
+}
+
+/// Whether the file holds nothing but batches.
+fn dump(path: &Path, as_json: bool, out: &mut impl Write) -> Result<bool, DumpError> {
+    let (file, output) = (DumpError::File, DumpError::Output);
+    let mut input = BufReader::with_capacity(1 << 20, File::open(path).map_err(file)?);
     if !as_json {
-        writeln!(out, "{}", path.display()).map_err(failed)?;
+        writeln!(out, "{}", path.display()).map_err(output)?;
     }
     let mut position = 0_u64;
     let end = loop {
-        match next_batch(&mut file).map_err(failed)? {
+        match next_batch(&mut input).map_err(file)? {
             Next::Batch(bytes) => {
                 match RecordBatch::parse(&bytes) {
-                    Ok((batch, _)) => print_batch(path, position, &batch, as_json, out).map_err(failed)?,
+                    Ok((batch, _)) => print_batch(path, position, &batch, as_json, out).map_err(output)?,
                     Err(error) => break End::Damaged(error.to_string()),
                 }
                 position += bytes.len() as u64;
@@ -94,7 +113,7 @@ fn dump(path: &Path, as_json: bool, out: &mut impl Write) -> Result<bool, Failur
     match end {
         End::Clean => {
             if position == 0 && !as_json {
-                writeln!(out, "  holds no batch").map_err(failed)?;
+                writeln!(out, "  holds no batch").map_err(output)?;
             }
             Ok(true)
         }
@@ -104,7 +123,7 @@ fn dump(path: &Path, as_json: bool, out: &mut impl Write) -> Result<bool, Failur
             } else {
                 format!("  at byte {position}: {why}")
             };
-            writeln!(out, "{line}").map_err(failed)?;
+            writeln!(out, "{line}").map_err(output)?;
             Ok(false)
         }
     }

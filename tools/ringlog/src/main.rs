@@ -3,11 +3,6 @@
 //! Each command is a module: its arguments, and a function that runs it. What went wrong is told on standard error with
 //! what to do about it, and by the exit code ([`Failure`]).
 #![forbid(unsafe_code)]
-#![expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "a command line speaks through its standard streams"
-)]
 
 mod bench;
 mod client;
@@ -15,6 +10,7 @@ mod consume;
 mod failure;
 mod format;
 mod log_dump;
+mod output;
 mod produce;
 mod serve;
 mod topic;
@@ -80,7 +76,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("ringlog: {failure}");
+            output::tell(format_args!("ringlog: {failure}"));
             ExitCode::from(failure.code())
         }
     }

@@ -18,6 +18,7 @@ use serde_json::json;
 use self::lines::{Lines, LinesError};
 use crate::client::{self, Cluster, MissingTopics, reach};
 use crate::failure::Failure;
+use crate::output::{print, tell};
 
 /// How long a record may take until it is given up.
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -108,12 +109,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         client::run(&arguments.cluster, MissingTopics::MayBeCreated, async move |client| {
             produce(&client, &owned, &lines).await
         })?;
-    if arguments.json {
-        println!("{}", summary.json(&arguments.topic));
+    // What was delivered is told whatever became of the rest.
+    let told = if arguments.json {
+        print(summary.json(&arguments.topic))
     } else {
-        eprintln!("{}", summary.text());
-    }
-    outcome
+        tell(summary.text());
+        Ok(())
+    };
+    outcome.and(told)
 }
 
 impl Arguments {

@@ -2,14 +2,13 @@
 
 mod describe;
 
-use std::io::{self, Write};
-
 use clap::{Args, Subcommand};
 use net_client::{Admin, CreateMode, NewTopic};
 use serde_json::{Value, json};
 
 use crate::client::{self, Cluster, MissingTopics, failed_admin};
 use crate::failure::Failure;
+use crate::output::print;
 
 /// What `ringlog topic` can do.
 #[derive(Clone, Debug, Subcommand)]
@@ -107,7 +106,7 @@ fn create(arguments: &CreateArguments) -> Result<(), Failure> {
     } else {
         format!("created topic {name}, id {id}")
     };
-    print(&line)
+    print(line)
 }
 
 fn delete(arguments: &NamedArguments) -> Result<(), Failure> {
@@ -121,7 +120,7 @@ fn delete(arguments: &NamedArguments) -> Result<(), Failure> {
     } else {
         format!("deleted topic {name}")
     };
-    print(&line)
+    print(line)
 }
 
 /// A line of the list.
@@ -143,7 +142,7 @@ fn list(arguments: &ListArguments) -> Result<(), Failure> {
         });
         Ok(listed.collect::<Vec<_>>())
     })?;
-    print(&if arguments.common.json { list_json(&topics).to_string() } else { list_text(&topics) })
+    print(if arguments.common.json { list_json(&topics).to_string() } else { list_text(&topics) })
 }
 
 fn list_json(topics: &[Listed]) -> Value {
@@ -176,14 +175,6 @@ fn table<const COLUMNS: usize>(head: [&str; COLUMNS], rows: Vec<[String; COLUMNS
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
     all.iter().map(line).collect::<Vec<_>>().join("\n")
-}
-
-/// Prints lines; a reader that has gone away wanted no more.
-fn print(text: &str) -> Result<(), Failure> {
-    match writeln!(io::stdout(), "{text}") {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::failed(error)),
-        Ok(()) | Err(_) => Ok(()),
-    }
 }
 
 #[cfg(test)]

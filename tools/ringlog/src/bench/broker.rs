@@ -24,6 +24,7 @@ use super::counters::Counters;
 use super::cpu;
 use crate::client::spawn_thread;
 use crate::failure::Failure;
+use crate::output::tell;
 
 /// How long a broker may take until it is ready. After a kill that includes the recovery of its logs.
 const READY_TIMEOUT: Duration = Duration::from_secs(120);
@@ -194,10 +195,10 @@ impl Broker {
 impl Drop for Broker {
     fn drop(&mut self) {
         if let Err(error) = self.end() {
-            eprintln!("ringlog: the embedded broker can't be ended: {error}");
+            tell(format_args!("ringlog: the embedded broker can't be ended: {error}"));
         }
         if let Err(error) = self.folder.clean_up() {
-            eprintln!("ringlog: {} can't be removed: {error}", self.folder.path().display());
+            tell(format_args!("ringlog: {} can't be removed: {error}", self.folder.path().display()));
         }
     }
 }

@@ -1,6 +1,5 @@
 //! What a broker says of itself when it is ready.
 
-use std::io::Write;
 use std::path::Path;
 
 use net_server::Endpoint;
@@ -10,6 +9,7 @@ use serde_json::json;
 use tuning::{FlushMeasurement, FlushScope, WriteCache};
 
 use super::options::Options;
+use crate::output;
 
 /// Everything worth saying.
 pub(super) struct Banner<'a> {
@@ -148,11 +148,10 @@ impl Banner<'_> {
     }
 }
 
-/// Says it on standard output. Nobody listening there is no reason for a broker to end.
+/// Says it on standard output. That this takes nothing is no reason for a broker to end.
 fn print(text: &str) {
-    let mut out = std::io::stdout().lock();
-    if let Err(error) = writeln!(out, "{text}").and_then(|()| out.flush()) {
-        tracing::warn!(%error, "standard output takes nothing");
+    if let Err(failure) = output::print(text) {
+        tracing::warn!("{failure}");
     }
 }
 

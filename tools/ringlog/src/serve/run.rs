@@ -116,6 +116,8 @@ fn log_to_standard_error() {
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .with_max_level(filter.unwrap_or(tracing::Level::INFO))
+        // Nobody reading the log is no reason for a broker to end, as complaining of it there would be.
+        .log_internal_errors(false)
         .finish();
     // Only the first logger of a process counts, and this is it.
     let _already_set = tracing::subscriber::set_global_default(subscriber);

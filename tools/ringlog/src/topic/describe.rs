@@ -6,9 +6,10 @@ use net_client::metadata::Partition;
 use net_client::{Admin, AdminError, BrokerId, Client, ErrorCode, Start};
 use serde_json::{Value, json};
 
-use super::{Common, print, table};
+use super::{Common, table};
 use crate::client::{self, MissingTopics, failed_admin};
 use crate::failure::Failure;
+use crate::output::print;
 
 /// Brokers of this project are shards: the id is the node's number times this, plus the shard's.
 const SHARD_IDS: i32 = 1_000;
@@ -47,7 +48,7 @@ pub(super) fn run(name: &str, common: &Common) -> Result<(), Failure> {
     let described = client::run(&common.cluster, MissingTopics::AreErrors, async move |client| {
         describe(&client, &owned).await.map_err(|error| failed_admin(&error))
     })?;
-    print(&if common.json { described.json(name).to_string() } else { described.text(name) })
+    print(if common.json { described.json(name).to_string() } else { described.text(name) })
 }
 
 async fn describe<I: Io>(client: &Client<I>, name: &str) -> Result<Described, AdminError> {

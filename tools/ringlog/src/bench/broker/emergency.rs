@@ -9,6 +9,7 @@ use rustix::process::Signal;
 
 use super::{BenchFolder, STOP_POLL, signal, sleep};
 use crate::failure::Failure;
+use crate::output::tell;
 
 /// How long a killed broker may take to let go of its folder.
 const CLEAN_UP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -61,7 +62,7 @@ impl Emergency {
     pub(in crate::bench) fn act(&self, leave: impl FnOnce()) {
         let held = self.held();
         if let Some(Err(error)) = held.process.map(|process| signal(process, Signal::KILL)) {
-            eprintln!("ringlog: the embedded broker can't be ended: {error}");
+            tell(format_args!("ringlog: the embedded broker can't be ended: {error}"));
         }
         if let Some(folder) = &held.folder {
             // The broker writes into it until it is gone.

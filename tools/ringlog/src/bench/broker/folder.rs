@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::failure::Failure;
+use crate::output::tell;
 
 /// Holds the folders of all runs.
 const PARENT: &str = "ringlog-bench";
@@ -102,10 +103,10 @@ fn remove_leftovers(parent: &Path) -> io::Result<()> {
             && is_left(&path)
             && let Err(error) = remove(&path)
         {
-            eprintln!(
+            tell(format_args!(
                 "ringlog: {}, left by a run that was killed, can't be removed: {error}",
                 path.display()
-            );
+            ));
         }
     }
     Ok(())
