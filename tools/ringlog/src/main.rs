@@ -81,3 +81,35 @@ fn main() -> ExitCode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    /// The commands that do something, each with its name as it is typed.
+    fn leaves(command: &clap::Command, name: &str) -> Vec<(String, clap::Command)> {
+        if !command.has_subcommands() {
+            return vec![(name.to_owned(), command.clone())];
+        }
+        let subcommands = command.get_subcommands();
+        subcommands.flat_map(|command| leaves(command, &format!("{name} {}", command.get_name()))).collect()
+    }
+
+    #[test]
+    fn the_help_of_each_command_ends_with_examples_of_itself_that_are_right() {
+        for (name, command) in leaves(&Arguments::command(), "ringlog") {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let mut lines = help.lines();
+            assert!(lines.next().is_some_and(|head| head.starts_with("Example")), "{name}: {help}");
+            let examples: Vec<_> = lines.collect();
+            assert!(!examples.is_empty(), "{name}");
+            for example in examples {
+                let typed = &example[example.find("ringlog ").unwrap()..];
+                assert!(format!("{typed} ").starts_with(&format!("{name} ")), "{name}: {example}");
+                assert!(Arguments::try_parse_from(typed.split_whitespace()).is_ok(), "{name}: {example}");
+            }
+        }
+    }
+}

@@ -18,8 +18,10 @@ pub(crate) enum TopicCommand {
     /// List all topics.
     List(ListArguments),
     /// Show a topic's partitions: who leads each, and its offsets.
+    #[command(after_help = "Example:\n  ringlog topic describe orders")]
     Describe(NamedArguments),
     /// Delete a topic and all its records.
+    #[command(after_help = "Example:\n  ringlog topic delete orders")]
     Delete(NamedArguments),
 }
 
@@ -51,7 +53,6 @@ pub(crate) struct ListArguments {
 
 /// What `ringlog topic describe` and `delete` are told.
 #[derive(Args, Clone, Debug)]
-#[command(after_help = "Example:\n  ringlog topic describe orders\n  ringlog topic delete orders")]
 pub(crate) struct NamedArguments {
     /// The topic's name.
     name: String,
