@@ -133,7 +133,8 @@ pub trait Io: Clone + 'static {
     ) -> impl Future<Output = io::Result<Vec<u8>>>;
 
     /// Makes `path` hold exactly `bytes`, durably and at once: once resolved, a crash leaves the new content; before,
-    /// the old or the new. Writes a neighbour named `<path>.tmp`, flushes it, renames it, flushes the folder.
+    /// the old or the new. Writes a neighbour named `<path>.tmp`, flushes it, renames it, flushes the folder. Shards of
+    /// one process that do so at once take turns.
     ///
     /// # Errors
     /// As the system says; the old content is still there.

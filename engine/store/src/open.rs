@@ -193,13 +193,8 @@ async fn make_folders<I: Io>(shard: &Shard<I>, opening: &Opening) -> Result<(), 
         return Ok(());
     }
     let name = shard.layout.topic_name(opening.at.topic);
-    let Err(error) = shard.io.write_file(&name, opening.topic_name.clone().into_bytes()).await else {
-        return Ok(());
-    };
-    // Partitions of a new topic open at once, on several shards, and all write its name. One whose file another has
-    // already moved into place finds nothing to move.
-    let is_moved = error.kind() == io::ErrorKind::NotFound && is_named(shard, opening).await?;
-    if is_moved { Ok(()) } else { Err(DiskError::new(DiskOperation::Write, &name, &error)) }
+    let written = shard.io.write_file(&name, opening.topic_name.clone().into_bytes()).await;
+    written.map_err(disk(DiskOperation::Write, &name))
 }
 
 /// Whether the topic's folder says whose it is.

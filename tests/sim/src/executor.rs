@@ -14,6 +14,7 @@ use std::task::Wake;
 use engine_io::Task;
 use engine_record::Instant;
 
+use crate::replace::Replacements;
 use crate::trace::Event;
 use crate::world::{Boot, World};
 
@@ -32,6 +33,7 @@ pub(crate) struct Core {
     world: RefCell<World>,
     tasks: RefCell<Tasks>,
     woken: Arc<Woken>,
+    pub(crate) replacements: Replacements,
 }
 
 #[derive(Default)]
@@ -82,6 +84,7 @@ impl Core {
             world: RefCell::new(World::new(seed)),
             tasks: RefCell::default(),
             woken: Arc::new(Woken { numbers: Mutex::default() }),
+            replacements: Replacements::default(),
         }
     }
 

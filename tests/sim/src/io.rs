@@ -15,6 +15,7 @@ use crate::disk::{Disk, FileId, OpenFile};
 use crate::executor::{Core, SimTask};
 use crate::file::{SimFile, SimSendFile};
 use crate::network::{SimListener, SimStream};
+use crate::replace::Replacing;
 use crate::seat::{LatencyOf, Seat};
 use crate::timer::{Sleep, Yield};
 use crate::trace::{Event, PathOperation, content_hash};
@@ -145,6 +146,7 @@ impl Io for SimIo {
     }
 
     async fn write_file(&self, path: &Path, bytes: Vec<u8>) -> io::Result<()> {
+        let _alone = Replacing::alone(&self.seat, path).await;
         let mut neighbour = path.as_os_str().to_owned();
         neighbour.push(".tmp");
         let (neighbour, named) = (PathBuf::from(neighbour), path.to_owned());

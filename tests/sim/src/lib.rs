@@ -31,6 +31,7 @@ mod network;
 mod node;
 mod operation;
 mod random;
+mod replace;
 mod seat;
 mod timer;
 mod trace;

@@ -35,7 +35,7 @@ pub(crate) struct Machine {
 }
 
 /// One machine between two crashes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Boot {
     pub(crate) machine: usize,
     number: u64,

@@ -296,6 +296,27 @@ fn a_small_file_is_replaced_at_once_and_for_good() {
 }
 
 #[test]
+fn shards_that_replace_one_file_at_once_take_turns() {
+    let path = Path::new("/data/format");
+    for seed in 0..50 {
+        let (sim, node, io) = world(seed);
+        sim.block_on(async { io.create_folder(Path::new("/data")).await.unwrap() });
+        let write = |own: SimIo, content: &'static str| {
+            io.spawn(async move { own.write_file(path, content.into()).await.unwrap() })
+        };
+        let writing = [write(node.io(), "one"), write(node.io(), "another")];
+        sim.block_on(async {
+            for task in writing {
+                engine_io::Task::join(task).await;
+            }
+        });
+        node.crash(CrashMode::LoseAllUnflushed);
+        let content = node.disk().live(path).unwrap();
+        assert!(content == b"one" || content == b"another", "seed {seed}: {content:?}");
+    }
+}
+
+#[test]
 fn a_created_folder_is_durable_with_its_parents() {
     let (sim, node, io) = world(9);
     sim.block_on(async {
