@@ -234,14 +234,14 @@ impl Report {
         }
         if self.failed > 0 {
             let why = self.first_failure.as_deref().unwrap_or("unknown");
-            writeln!(f, "{} records could not be delivered, the first: {why}", self.failed)?;
+            writeln!(f, "records not delivered: {}, the first: {why}", self.failed)?;
         }
         if !self.is_drained {
             writeln!(f, "not everything could be read in time: what counts as lost may only be late")?;
         }
         if self.late > 0 {
             let worst = Duration::from_nanos(self.worst_lateness);
-            writeln!(f, "{} records were sent too late, the worst by {worst:?}", self.late)?;
+            writeln!(f, "records sent too late: {}, the worst by {worst:?}", self.late)?;
         }
         if !self.is_valid {
             writeln!(f, "INVALID: the generator fell behind; give it more cores or ask for less")?;

@@ -50,7 +50,7 @@ pub enum RunError {
     #[error(transparent)]
     Admin(#[from] AdminError),
     /// The topic has fewer partitions than the plan writes to.
-    #[error("topic {topic} has {found} partitions, the plan writes to {wanted}")]
+    #[error("the plan writes to {wanted} partitions, of which topic {topic} has only {found}")]
     TooFewPartitions {
         /// The topic.
         topic: String,

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::client::{self, Cluster, MissingTopics, failed_admin};
 use crate::failure::Failure;
-use crate::output::{Reader, reader, tell};
+use crate::output::{Counted, Reader, reader, tell};
 
 /// How long to wait for records before looking around again.
 const POLL: Duration = Duration::from_secs(1);
@@ -187,8 +187,8 @@ impl Ends {
         let all = left.clone().count();
         left.all(|(&partition, _)| is_stalled(partition)).then(|| {
             Failure::failed(format!(
-                "{all} of {} partitions can't be read to the end",
-                self.0.iter().flatten().count()
+                "{all} of {} can't be read to the end",
+                Counted(self.0.iter().flatten().count(), "partition")
             ))
         })
     }

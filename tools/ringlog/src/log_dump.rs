@@ -9,7 +9,7 @@ use engine_record::{BATCH_HEADER_BYTES, BatchHeader, RecordBatch};
 use serde_json::json;
 
 use crate::failure::Failure;
-use crate::output::{Reader, reader};
+use crate::output::{Counted, Reader, reader};
 
 /// What `ringlog log dump` is told.
 #[derive(Args, Clone, Debug)]
@@ -45,8 +45,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     if damaged > 0 {
         return Err(Failure::failed(format!(
-            "{damaged} of {} files hold something that is no batch",
-            files.len()
+            "something that is no batch is in {damaged} of {}",
+            Counted(files.len(), "file")
         )));
     }
     Ok(())
@@ -204,9 +204,9 @@ fn print_batch(
     }
     writeln!(
         out,
-        "  at byte {position}: offsets {} to {last_offset}, {} records, {} bytes, epoch {}, {}, time {}, producer {} epoch {} sequence {}",
+        "  at byte {position}: offsets {} to {last_offset}, {}, {} bytes, epoch {}, {}, time {}, producer {} epoch {} sequence {}",
         header.base_offset,
-        header.record_count,
+        Counted(header.record_count, "record"),
         header.batch_bytes,
         header.leader_epoch,
         header.compression(),

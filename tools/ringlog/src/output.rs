@@ -3,7 +3,7 @@
 //! Everything a command says goes through here. A reader that has gone away wanted no more, which is never a command's
 //! failure; one that can't take what it is told (a full drive behind `>`) is.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::io::{self, Write};
 
 use crate::failure::Failure;
@@ -46,6 +46,18 @@ pub(crate) fn tell(text: impl Display) {
     let _unheard = write_line(&mut io::stderr().lock(), &text);
 }
 
+/// So many things of a kind whose name takes an `s` where there isn't exactly one: `1 record`, `2 records`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counted<N>(pub(crate) N, pub(crate) &'static str);
+
+impl<N: Display + PartialEq + From<u8>> Display for Counted<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(count, name) = self;
+        let plural = if *count == N::from(1) { "" } else { "s" };
+        write!(f, "{count} {name}{plural}")
+    }
+}
+
 /// In one piece: what several threads or processes say at once isn't mixed within a line.
 fn write_line(out: &mut impl Write, text: &impl Display) -> io::Result<()> {
     out.write_all(format!("{text}\n").as_bytes())?;
@@ -55,6 +67,12 @@ fn write_line(out: &mut impl Write, text: &impl Display) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_of_a_kind_is_no_plural() {
+        let counted = [0_u64, 1, 2, 11, 21].map(|count| Counted(count, "record").to_string());
+        assert_eq!(counted, ["0 records", "1 record", "2 records", "11 records", "21 records"]);
+    }
 
     #[test]
     fn a_reader_that_has_gone_is_no_failure_and_a_full_drive_is() {

@@ -18,7 +18,7 @@ use serde_json::json;
 use self::lines::{Lines, LinesError};
 use crate::client::{self, Cluster, MissingTopics, reach};
 use crate::failure::Failure;
-use crate::output::{print, tell};
+use crate::output::{Counted, print, tell};
 
 /// How long a record may take until it is given up.
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -254,9 +254,10 @@ impl Summary {
     }
 
     fn text(&self) -> String {
-        let mut text = format!("{} records, {} bytes", self.records, self.bytes);
+        let mut text = format!("{}, {}", Counted(self.records, "record"), Counted(self.bytes, "byte"));
+        let head = if self.last_offsets.len() == 1 { ", last offset: " } else { ", last offsets: " };
         for (index, (partition, last)) in self.last_offsets.iter().enumerate() {
-            text.push_str(if index == 0 { ", last offsets: " } else { ", " });
+            text.push_str(if index == 0 { head } else { ", " });
             let last = last.map_or_else(|| "unknown".to_owned(), |last| last.to_string());
             write!(text, "{last} in partition {partition}").expect("text can be written to");
         }
@@ -317,14 +318,19 @@ mod tests {
     fn the_summary_names_the_last_offset_of_each_partition() {
         let mut summary = Summary::default();
         assert_eq!(summary.text(), "0 records, 0 bytes");
+        let place = |partition, offset: Option<i64>| RecordMetadata {
+            partition: PartitionIndex(partition),
+            offset: offset.and_then(Offset::new),
+            append_time: None,
+        };
+        summary.count(&place(0, Some(8)), 1);
+        assert_eq!(summary.text(), "1 record, 1 byte, last offset: 8 in partition 0");
         for (partition, offset) in [(1, Some(4)), (0, Some(9)), (1, Some(5)), (2, None)] {
-            let offset = offset.and_then(Offset::new);
-            let place = RecordMetadata { partition: PartitionIndex(partition), offset, append_time: None };
-            summary.count(&place, 10);
+            summary.count(&place(partition, offset), 10);
         }
         assert_eq!(
             summary.text(),
-            "4 records, 40 bytes, last offsets: 9 in partition 0, 5 in partition 1, unknown in partition 2"
+            "5 records, 41 bytes, last offsets: 9 in partition 0, 5 in partition 1, unknown in partition 2"
         );
         assert_eq!(summary.json("t")["last_offsets"]["1"], 5);
     }

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::load::{Incident, Loaded};
 use super::meter::{BrokerUsage, Usage};
+use crate::output::Counted;
 
 /// Everything there is to tell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -186,7 +187,8 @@ impl PhaseReport {
         let title = self.title();
         if self.load.failed > 0 {
             let why = self.load.first_failure.as_deref().unwrap_or("unknown");
-            writeln!(f, "{title}: {} records could not be delivered, the first: {why}", self.load.failed)?;
+            let failed = Counted(self.load.failed, "record");
+            writeln!(f, "{title}: {failed} could not be delivered, the first: {why}")?;
         }
         if !self.load.is_drained {
             writeln!(
@@ -195,8 +197,8 @@ impl PhaseReport {
             )?;
         }
         if self.load.rate.is_some() && self.load.late > 0 {
-            let (late, worst) = (self.load.late, milliseconds(self.load.worst_lateness));
-            writeln!(f, "{title}: {late} records were sent too late, the worst by {worst:.1} ms")?;
+            let (late, worst) = (Counted(self.load.late, "record"), milliseconds(self.load.worst_lateness));
+            writeln!(f, "{title}: sent too late: {late}, the worst by {worst:.1} ms")?;
         }
         if self.load.bottleneck == Bottleneck::Generator {
             writeln!(f, "{title}: THE GENERATOR WAS THE BOTTLENECK: the broker may do better than this")?;

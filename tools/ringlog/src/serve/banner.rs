@@ -9,7 +9,7 @@ use serde_json::json;
 use tuning::{FlushMeasurement, FlushScope, WriteCache};
 
 use super::options::Options;
-use crate::output;
+use crate::output::{self, Counted};
 
 /// Everything worth saying.
 pub(super) struct Banner<'a> {
@@ -137,7 +137,7 @@ impl Banner<'_> {
             format!("not shut down in order, {:.1} MiB scanned", scanned as f64 / f64::from(1 << 20))
         };
         let offline = if offline > 0 { format!(", {offline} OFFLINE (see the log)") } else { String::new() };
-        format!("{partitions} partitions, {how}{offline}")
+        format!("{}, {how}{offline}", Counted(partitions, "partition"))
     }
 
     fn authentication(&self) -> String {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{Common, table};
 use crate::client::{self, MissingTopics, failed_admin};
 use crate::failure::Failure;
-use crate::output::print;
+use crate::output::{Counted, print};
 
 /// Brokers of this project are shards: the id is the node's number times this, plus the shard's.
 const SHARD_IDS: i32 = 1_000;
@@ -111,8 +111,8 @@ impl Described {
     fn text(&self, name: &str) -> String {
         let rows = (0_usize..).zip(&self.partitions).map(|(index, partition)| partition.row(index));
         let head = ["PARTITION", "LEADER", "ENDPOINT", "SHARD", "EPOCH", "IN SYNC", "EARLIEST", "LATEST"];
-        let (count, id) = (self.partitions.len(), &self.id);
-        format!("topic {name}, id {id}, {count} partitions\n{}", table(head, rows.collect()))
+        let (count, id) = (Counted(self.partitions.len(), "partition"), &self.id);
+        format!("topic {name}, id {id}, {count}\n{}", table(head, rows.collect()))
     }
 }
 
@@ -184,6 +184,13 @@ mod tests {
              1          1001    127.0.0.1:9093  1      3      1 of 1   -         KAFKA_STORAGE_ERROR (56)\n\
              2          NONE    -               -      -      0 of 1   -         -"
         );
+    }
+
+    #[test]
+    fn one_partition_is_no_plural() {
+        let partitions = vec![led(Ok(Offsets { earliest: 0, latest: 1 }))];
+        let text = Described { id: "id".to_owned(), partitions }.text("t");
+        assert!(text.starts_with("topic t, id id, 1 partition\n"), "{text}");
     }
 
     #[test]

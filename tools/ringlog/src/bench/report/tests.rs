@@ -180,7 +180,7 @@ fn what_makes_the_figures_worth_less_is_said() {
         "THEY SHARE THEM",
         "maximum: THE GENERATOR WAS THE BOTTLENECK",
         "at a rate, killed: 7 records could not be delivered, the first: too large",
-        "at a rate, killed: 9 records were sent too late, the worst by 12.5 ms",
+        "at a rate, killed: sent too late: 9 records, the worst by 12.5 ms",
         "not everything could be read in time",
     ] {
         assert!(text.contains(said), "{said}\n{text}");
