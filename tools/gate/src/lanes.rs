@@ -10,9 +10,9 @@ use crate::workspace::{Workspace, cargo};
 /// How much to check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Depth {
-    /// Before each commit: two minutes.
+    /// Before each commit: some ten minutes from nothing, two after a small change.
     Fast,
-    /// Before each merge: fifteen.
+    /// Before each merge: half an hour from nothing.
     Full,
 }
 
