@@ -71,7 +71,7 @@ impl Banner<'_> {
                 "node_id": self.identity.node.0,
                 "endpoints": endpoints,
                 "recovery": {
-                    "clean": self.clean(),
+                    "clean": are_clean(&self.started.shards),
                     "partitions": sum(|shard| shard.partitions as u64),
                     "offline": sum(|shard| shard.offline as u64),
                     "scanned_bytes": sum(|shard| shard.scanned_bytes),
@@ -80,10 +80,6 @@ impl Banner<'_> {
             })
             .to_string(),
         );
-    }
-
-    fn clean(&self) -> bool {
-        self.started.shards.iter().all(|shard| shard.is_clean)
     }
 
     fn folder(&self) -> String {
@@ -128,16 +124,7 @@ impl Banner<'_> {
         if self.new {
             return "nothing to recover".to_owned();
         }
-        let partitions: usize = self.started.shards.iter().map(|shard| shard.partitions).sum();
-        let offline: usize = self.started.shards.iter().map(|shard| shard.offline).sum();
-        let scanned: u64 = self.started.shards.iter().map(|shard| shard.scanned_bytes).sum();
-        let how = if self.clean() {
-            "shut down in order, nothing to recover".to_owned()
-        } else {
-            format!("not shut down in order, {:.1} MiB scanned", scanned as f64 / f64::from(1 << 20))
-        };
-        let offline = if offline > 0 { format!(", {offline} OFFLINE (see the log)") } else { String::new() };
-        format!("{}, {how}{offline}", Counted(partitions, "partition"))
+        recovery(&self.started.shards)
     }
 
     fn authentication(&self) -> String {
@@ -146,6 +133,26 @@ impl Banner<'_> {
             if address.is_loopback() { "from this machine only" } else { "from ANY machine that reaches it" };
         format!("PLAINTEXT, no authentication, {reach} ({address})")
     }
+}
+
+/// Whether every log was closed at its end. That isn't how the last process ended: what isn't appended to stays closed,
+/// so an idle broker that is killed leaves nothing to recover either.
+fn are_clean(shards: &[Opened]) -> bool {
+    shards.iter().all(|shard| shard.is_clean)
+}
+
+/// What a start on an existing folder had to do.
+fn recovery(shards: &[Opened]) -> String {
+    let partitions: usize = shards.iter().map(|shard| shard.partitions).sum();
+    let offline: usize = shards.iter().map(|shard| shard.offline).sum();
+    let scanned: u64 = shards.iter().map(|shard| shard.scanned_bytes).sum();
+    let found = if are_clean(shards) { "every log was closed" } else { "not every log was closed" };
+    let done = match scanned {
+        0 => "nothing was scanned".to_owned(),
+        bytes => format!("{:.1} MiB were scanned", bytes as f64 / f64::from(1 << 20)),
+    };
+    let offline = if offline > 0 { format!(", {offline} OFFLINE (see the log)") } else { String::new() };
+    format!("{}, {found}, {done}{offline}", Counted(partitions, "partition"))
 }
 
 /// Says it on standard output. That this takes nothing is no reason for a broker to end.
@@ -184,7 +191,25 @@ fn gibibytes(bytes: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    fn opened(is_clean: bool, offline: usize, scanned_bytes: u64) -> Opened {
+        let address = "127.0.0.1:9092".parse().unwrap();
+        let (shard, took) = (engine_record::ShardId(0), Duration::ZERO);
+        Opened { shard, address, partitions: 2, offline, is_clean, scanned_bytes, took }
+    }
+
+    #[test]
+    fn of_the_last_run_only_what_it_left_is_told() {
+        let closed = opened(true, 0, 0);
+        assert_eq!(recovery(&[closed.clone()]), "2 partitions, every log was closed, nothing was scanned");
+        assert_eq!(
+            recovery(&[closed, opened(false, 1, 3 << 19)]),
+            "4 partitions, not every log was closed, 1.5 MiB were scanned, 1 OFFLINE (see the log)"
+        );
+    }
 
     #[test]
     fn an_address_can_be_given_to_a_client_as_it_is() {
