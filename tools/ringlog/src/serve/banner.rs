@@ -204,7 +204,10 @@ mod tests {
     #[test]
     fn of_the_last_run_only_what_it_left_is_told() {
         let closed = opened(true, 0, 0);
-        assert_eq!(recovery(&[closed.clone()]), "2 partitions, every log was closed, nothing was scanned");
+        assert_eq!(
+            recovery(std::slice::from_ref(&closed)),
+            "2 partitions, every log was closed, nothing was scanned"
+        );
         assert_eq!(
             recovery(&[closed, opened(false, 1, 3 << 19)]),
             "4 partitions, not every log was closed, 1.5 MiB were scanned, 1 OFFLINE (see the log)"

@@ -1,6 +1,8 @@
 //! The data folder: found, locked against other processes, identified.
 
 use std::fs::{self, File, TryLockError};
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use engine_io_glommio::ShardSpec;
@@ -16,10 +18,15 @@ const FORMAT: &str = "format.toml";
 /// Memory for the direct I/O of an executor that does little, in bytes.
 const SMALL_IO_MEMORY: usize = 256 << 10;
 
-/// A folder that is this process's while this lives.
+/// A folder that is this process's while this lives. Where nothing but the lock came into it meanwhile, it is left as it
+/// was found: a start that is refused leaves no trace.
 pub(crate) struct DataFolder {
     /// Absolute, without symbolic links.
     pub(crate) path: PathBuf,
+    /// The folders that weren't there before, the innermost first.
+    made: Vec<PathBuf>,
+    /// Whether it held nothing.
+    was_empty: bool,
     _lock: File,
 }
 
@@ -36,18 +43,67 @@ impl DataFolder {
             return Err(Failure::machine(PrepareError::Unformatted(path.to_owned())));
         }
         let failed = |error| Failure::machine(format!("data folder {}: {error}", path.display()));
+        let made = missing(path);
         fs::create_dir_all(path).map_err(failed)?;
         let path = path.canonicalize().map_err(failed)?;
-        let lock = File::create(path.join(LOCK)).map_err(failed)?;
-        match lock.try_lock() {
-            Ok(()) => Ok(Self { path, _lock: lock }),
-            Err(TryLockError::WouldBlock) => Err(Failure::machine(format!(
+        let was_empty = is_empty(&path).map_err(failed)?;
+        let lock = lock(&path).map_err(|error| match error {
+            TryLockError::WouldBlock => Failure::machine(format!(
                 "data folder {} is in use by another process; stop that one, or choose another folder",
                 path.display()
-            ))),
-            Err(TryLockError::Error(error)) => Err(failed(error)),
+            )),
+            TryLockError::Error(error) => failed(error),
+        })?;
+        Ok(Self { path, made, was_empty, _lock: lock })
+    }
+}
+
+impl Drop for DataFolder {
+    /// The lock is still held: nobody else writes into the folder.
+    fn drop(&mut self) {
+        let holds_lock_only = || {
+            let mut entries = fs::read_dir(&self.path).into_iter().flatten().flatten();
+            entries.all(|entry| entry.file_name() == LOCK)
+        };
+        if self.was_empty && holds_lock_only() {
+            // What stays behind is in nobody's way.
+            let _left = fs::remove_file(self.path.join(LOCK));
+            let _left = self.made.iter().try_for_each(fs::remove_dir);
         }
     }
+}
+
+/// Takes the lock of a folder. Whoever held it before may have removed it since it was opened: what counts is the file
+/// that others find.
+fn lock(folder: &Path) -> Result<File, TryLockError> {
+    let path = folder.join(LOCK);
+    loop {
+        let lock = File::create(&path).map_err(TryLockError::Error)?;
+        lock.try_lock()?;
+        if is_named(&lock, &path).map_err(TryLockError::Error)? {
+            return Ok(lock);
+        }
+    }
+}
+
+/// Whether this is the file that the path leads to.
+fn is_named(file: &File, path: &Path) -> io::Result<bool> {
+    let own = file.metadata()?;
+    match fs::metadata(path) {
+        Ok(found) => Ok((found.dev(), found.ino()) == (own.dev(), own.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The folders of a path that aren't there, the innermost first.
+fn missing(path: &Path) -> Vec<PathBuf> {
+    let named = path.ancestors().filter(|folder| !folder.as_os_str().is_empty());
+    named.take_while(|folder| !folder.exists()).map(Path::to_owned).collect()
+}
+
+fn is_empty(folder: &Path) -> io::Result<bool> {
+    Ok(fs::read_dir(folder)?.next().is_none())
 }
 
 /// Reads whose folder it is, or makes it a new cluster's; the second value tells whether it is new.
@@ -86,5 +142,50 @@ mod tests {
             assert!(failure.to_string().contains("is a file, not a folder"), "{failure}");
         }
         assert_eq!(fs::read_to_string(&path).unwrap(), "x");
+    }
+
+    fn take(path: &Path) -> DataFolder {
+        DataFolder::take(path, Unformatted::Create).unwrap_or_else(|failure| panic!("{failure}"))
+    }
+
+    #[test]
+    fn a_folder_into_which_nothing_came_is_left_as_it_was_found() {
+        let below = tempfile::tempdir().unwrap();
+        drop(take(&below.path().join("made/for/this")));
+        assert!(is_empty(below.path()).unwrap(), "none of it was there");
+        drop(take(below.path()));
+        assert!(is_empty(below.path()).unwrap(), "it was there, and empty");
+        let used = take(&below.path().join("used"));
+        fs::write(used.path.join(FORMAT), "x").unwrap();
+        let path = used.path.clone();
+        drop(used);
+        assert!(path.join(LOCK).exists() && path.join(FORMAT).exists(), "something came into it");
+        fs::remove_file(path.join(FORMAT)).unwrap();
+        drop(take(&path));
+        assert!(path.join(LOCK).exists(), "the lock was there");
+    }
+
+    #[test]
+    fn a_folder_is_one_processs_until_it_lets_go() {
+        let below = tempfile::tempdir().unwrap();
+        let first = take(below.path());
+        let refused = DataFolder::take(below.path(), Unformatted::Create).err().unwrap();
+        assert!(refused.to_string().contains("in use by another process"), "{refused}");
+        assert!(below.path().join(LOCK).exists(), "it isn't the refused one's to remove");
+        drop(first);
+        drop(take(below.path()));
+    }
+
+    /// Two processes would hold the folder: one the file that was removed, one the next of that name.
+    #[test]
+    fn a_lock_whose_file_is_gone_is_none() {
+        let below = tempfile::tempdir().unwrap();
+        let path = below.path().join(LOCK);
+        let old = File::create(&path).unwrap();
+        assert!(is_named(&old, &path).unwrap());
+        fs::remove_file(&path).unwrap();
+        assert!(!is_named(&old, &path).unwrap());
+        let _new = File::create(&path).unwrap();
+        assert!(!is_named(&old, &path).unwrap());
     }
 }
