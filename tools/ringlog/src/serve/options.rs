@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use engine_record::NodeId;
-use net_server::config::{Config, ConfigFile, Limits, SHARDS_MAX, check_node_id, parse_routing};
+use net_server::config::{Config, ConfigError, ConfigFile, Limits, SHARDS_MAX, check_node_id, parse_routing};
 use net_server::settings::BrokerSettings;
 use tuning::Cores;
 
@@ -39,19 +39,21 @@ impl Options {
             Some(path) => read_file(path)?,
             None => ConfigFile::default(),
         };
-        let node = check_node_id(arguments.node_id.or(file.node_id).unwrap_or(1)).map_err(Failure::usage)?;
+        let refused = |error| arguments.refused(&error);
+        let node = check_node_id(arguments.node_id.or(file.node_id).unwrap_or(1)).map_err(refused)?;
         let routing = arguments.routing.as_deref().or(file.routing.as_deref()).unwrap_or("shard");
-        let routing = parse_routing(routing).map_err(Failure::usage)?;
+        let routing = parse_routing(routing).map_err(refused)?;
         let usable = tuning::usable_cores(Path::new("/")).map_err(Failure::machine)?;
-        let cpus = cpus(&usable, arguments.cpus.as_deref().or(file.cpus.as_deref()))?;
+        let cpus = cpus(&usable, arguments.cpus.as_deref().or(file.cpus.as_deref())).map_err(refused)?;
         let spare_cores = usable.cpus.iter().any(|usable| !cpus.contains(&usable.id));
         let shards = u16::try_from(cpus.len()).expect("there are at most 1,000 shards");
         let listener = listener(
             arguments.listen.as_deref().or(file.listen.as_deref()).unwrap_or(LISTEN),
             arguments.advertise.as_deref().or(file.advertise.as_deref()),
             shards,
-        )?;
-        let broker = BrokerSettings::from_file(&file.kafka).map_err(|error| in_file(arguments, &error))?;
+        )
+        .map_err(refused)?;
+        let broker = BrokerSettings::from_file(&file.kafka).map_err(|error| refused(error.into()))?;
         let data_folder = arguments.data_dir.clone().or(file.data_dir).unwrap_or_else(|| DATA_DIR.into());
         let limits = limits(&broker, shards);
         let config = Config { node, data_folder, listener, routing, shards, broker, limits };
@@ -78,13 +80,38 @@ fn given_twice(kafka: &[(String, String)]) -> Option<&str> {
     names.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
 }
 
-fn in_file(arguments: &Arguments, error: &dyn std::error::Error) -> Failure {
-    let path = arguments.config.as_deref().unwrap_or_else(|| Path::new(""));
-    Failure::usage(format!("configuration {}: {error}", path.display()))
+impl Arguments {
+    /// Why a setting is refused, and where it was said: on the command line or in the file.
+    fn refused(&self, error: &ConfigError) -> Failure {
+        refused(error, |key| self.says(key), self.config.as_deref())
+    }
+
+    /// Whether the command line says this.
+    fn says(&self, key: &str) -> bool {
+        match key {
+            "node_id" => self.node_id.is_some(),
+            "listen" => self.listen.is_some(),
+            "advertise" => self.advertise.is_some(),
+            "cpus" => self.cpus.is_some(),
+            "routing" => self.routing.is_some(),
+            _ => false,
+        }
+    }
+}
+
+fn refused(error: &ConfigError, is_said: impl Fn(&str) -> bool, file: Option<&Path>) -> Failure {
+    match (error, file) {
+        (ConfigError::Value { key, why }, _) if is_said(key) => {
+            Failure::usage(format!("--{}: {why}", key.replace('_', "-")))
+        }
+        (_, Some(file)) => Failure::usage(format!("configuration {}: {error}", file.display())),
+        (_, None) => Failure::usage(error.to_string()),
+    }
 }
 
 /// The CPUs of the shards: those named, or one of each core.
-fn cpus(usable: &Cores, named: Option<&str>) -> Result<Vec<u32>, Failure> {
+fn cpus(usable: &Cores, named: Option<&str>) -> Result<Vec<u32>, ConfigError> {
+    let refused = |why| ConfigError::Value { key: "cpus".to_owned(), why };
     let Some(named) = named else {
         let mut cores = usable.one_per_physical_core();
         cores.truncate(usize::from(SHARDS_MAX));
@@ -92,18 +119,16 @@ fn cpus(usable: &Cores, named: Option<&str>) -> Result<Vec<u32>, Failure> {
     };
     let cpus = named
         .split(',')
-        .map(|part| tuning::parse_cpu_list(part).map_err(|error| Failure::usage(format!("--cpus: {error}"))))
+        .map(|part| tuning::parse_cpu_list(part).map_err(|error| refused(error.to_string())))
         .collect::<Result<Vec<_>, _>>()?
         .concat();
     if let Some(missing) = cpus.iter().find(|&&cpu| usable.cpus.iter().all(|usable| usable.id != cpu)) {
         let known: Vec<String> = usable.cpus.iter().map(|cpu| cpu.id.to_string()).collect();
-        return Err(Failure::usage(format!(
-            "--cpus: this process may not use CPU {missing}; it may use {}",
-            known.join(",")
-        )));
+        let known = known.join(",");
+        return Err(refused(format!("this process may not use CPU {missing}; it may use {known}")));
     }
     if cpus.len() > usize::from(SHARDS_MAX) {
-        return Err(Failure::usage(format!("--cpus: {} shards, more than {SHARDS_MAX}", cpus.len())));
+        return Err(refused(format!("{} shards, more than {SHARDS_MAX}", cpus.len())));
     }
     Ok(cpus)
 }
@@ -140,13 +165,63 @@ pub(crate) fn node_and_folder(
     node_id: Option<i32>,
 ) -> Result<(NodeId, PathBuf), Failure> {
     let file = config.map(read_file).transpose()?.unwrap_or_default();
-    let node = check_node_id(node_id.or(file.node_id).unwrap_or(1)).map_err(Failure::usage)?;
+    let node = check_node_id(node_id.or(file.node_id).unwrap_or(1));
+    let node = node.map_err(|error| refused(&error, |_| node_id.is_some(), config))?;
     Ok((node, data_dir.or(file.data_dir).unwrap_or_else(|| DATA_DIR.into())))
 }
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    /// How these are refused, the file's content and the command line.
+    fn refusal(file: &str, line: &[&str]) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ringlog.toml");
+        fs::write(&path, file).unwrap();
+        let words = ["serve", "--config", path.to_str().unwrap()];
+        let words = words.iter().chain(line);
+        let failure = Options::resolve(&Command::try_parse_from(words).unwrap().arguments).unwrap_err();
+        assert_eq!(failure.code(), Failure::USAGE, "{failure}");
+        failure.to_string().replace(path.to_str().unwrap(), "FILE")
+    }
+
+    #[test]
+    fn a_refused_value_is_told_with_the_place_it_comes_from() {
+        for (key, flag, wrong) in [
+            ("cpus", "--cpus", "\"9999\""),
+            ("cpus", "--cpus", "\"x\""),
+            ("routing", "--routing", "\"node\""),
+            ("listen", "--listen", "\"h:x\""),
+            ("advertise", "--advertise", "\"h:x\""),
+            ("node_id", "--node-id", "99999999"),
+        ] {
+            let in_file = refusal(&format!("{key} = {wrong}\n"), &[]);
+            assert!(in_file.starts_with(&format!("configuration FILE: setting `{key}`: ")), "{in_file}");
+            let said = refusal("", &[flag, wrong.trim_matches('"')]);
+            assert!(said.starts_with(&format!("{flag}: ")), "{said}");
+        }
+        let kafka = refusal("[kafka]\nnum.partitions = 0\n", &[]);
+        assert!(kafka.starts_with("configuration FILE: setting `num.partitions`: "), "{kafka}");
+    }
+
+    #[test]
+    fn the_node_id_of_a_format_is_told_with_its_place_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ringlog.toml");
+        fs::write(&path, "node_id = -1\n").unwrap();
+        let refused = |node_id| node_and_folder(Some(&path), None, node_id).unwrap_err().to_string();
+        assert!(refused(None).starts_with("configuration "));
+        assert!(refused(Some(-2)).starts_with("--node-id: "));
+    }
 
     #[test]
     fn a_setting_that_is_given_twice_is_refused_however_it_is_written() {
