@@ -122,7 +122,7 @@ pub struct ListedSetting {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingError {
     /// The name is none of ours.
-    #[error("unknown setting `{name}`{}", .nearest.as_deref().map_or_else(String::new, |n| format!("; did you mean `{n}`?")))]
+    #[error("unknown setting `{name}`{}", hint(name, nearest.as_deref()))]
     Unknown {
         /// As written.
         name: String,
@@ -376,6 +376,15 @@ fn topic_name(broker_name: &str) -> Option<&'static str> {
     })
 }
 
+/// What is said besides of a name that is none of ours. Whoever limits what is kept must not be led to another setting.
+fn hint(name: &str, nearest: Option<&str>) -> String {
+    if name.starts_with("log.retention.") || name.starts_with("retention.") {
+        return "; retention by time or size isn't carried out yet, segments are kept until their topic is deleted"
+            .to_owned();
+    }
+    nearest.map_or_else(String::new, |nearest| format!("; did you mean `{nearest}`?"))
+}
+
 fn unknown_setting(name: &str, known: &[&str]) -> SettingError {
     SettingError::Unknown { name: name.to_owned(), nearest: nearest(name, known.iter().copied()) }
 }
@@ -488,6 +497,21 @@ mod tests {
             unknown.to_string(),
             "unknown setting `log.segment.byte`; did you mean `log.segment.bytes`?"
         );
+    }
+
+    #[test]
+    fn a_setting_of_retention_is_told_to_be_missing_and_not_taken_for_another() {
+        let names =
+            ["log.retention.ms", "log.retention.minutes", "log.retention.hours", "log.retention.bytes"];
+        let of_broker = names.map(|name| broker(&[(name, "1")]).unwrap_err().to_string());
+        let of_topic = ["retention.ms", "retention.bytes"]
+            .map(|name| TopicSettings::default().set(name, "1").unwrap_err().to_string());
+        for refused in of_broker.iter().chain(&of_topic) {
+            assert!(
+                refused.contains("isn't carried out yet") && !refused.contains("did you mean"),
+                "{refused}"
+            );
+        }
     }
 
     #[test]
