@@ -1,6 +1,7 @@
 //! `ringlog produce`: each line of standard input becomes a record.
 
 mod lines;
+mod waiting;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
@@ -16,6 +17,7 @@ use net_client::{
 use serde_json::json;
 
 use self::lines::{Lines, LinesError};
+use self::waiting::Waiting;
 use crate::client::{self, Cluster, MissingTopics, reach};
 use crate::failure::Failure;
 use crate::output::{Counted, print, tell};
@@ -169,7 +171,13 @@ async fn produce<I: Io>(
     reach(client).await?;
     let producer = Producer::new(client.clone(), arguments.settings(client.io().random()));
     let producer = producer.map_err(|error| client::failed(&error))?;
-    let mut sending = Sending { producer, under_way: VecDeque::new(), summary: Summary::default(), line: 0 };
+    let mut sending = Sending {
+        producer,
+        waiting: Waiting::new(client, arguments),
+        under_way: VecDeque::new(),
+        summary: Summary::default(),
+        line: 0,
+    };
     let sent = sending.send_all(arguments, lines).await;
     let delivered = sending.settle(0).await;
     let outcome = sent.and(delivered).map_err(|error| client::failed(&error));
@@ -179,6 +187,7 @@ async fn produce<I: Io>(
 
 struct Sending<I: Io> {
     producer: Producer<I>,
+    waiting: Waiting<I>,
     /// In the order of the lines.
     under_way: VecDeque<UnderWay>,
     summary: Summary,
@@ -213,7 +222,7 @@ impl<I: Io> Sending<I> {
             line: self.line,
             separator: arguments.key_separator.clone().unwrap_or_default(),
         })?;
-        let sent = self.producer.send(&record).await;
+        let sent = self.waiting.until(self.producer.send(&record)).await;
         let handle = sent.map_err(|cause| ProduceError::Send { line: self.line, cause })?;
         let bytes = record.key.map_or(0, <[u8]>::len) + record.value.map_or(0, <[u8]>::len);
         self.under_way.push_back(UnderWay { line: self.line, bytes: bytes as u64, handle });
@@ -226,7 +235,7 @@ impl<I: Io> Sending<I> {
         let mut outcome = Ok(());
         while self.under_way.len() > left {
             let Some(UnderWay { line, bytes, handle }) = self.under_way.pop_front() else { break };
-            match handle.await {
+            match self.waiting.until(handle).await {
                 Ok(place) => self.summary.count(&place, bytes),
                 Err(cause) => outcome = outcome.and(Err(ProduceError::Delivery { line, cause })),
             }
