@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
 use engine_io::{Io, Sender, Task};
 use engine_record::{Instant, Offset, PartitionIndex};
-use net_client::admin::AdminError;
+use net_client::admin::{AdminError, TopicRefused};
 use net_client::metadata::InvalidEndpoint;
 use net_client::{
     Admin, Client, ClientSettings, ConsumeError, CreateMode, Endpoint, NewTopic, Resolver, SendError, Start,
@@ -136,10 +136,8 @@ pub async fn prepare<I: Io>(io: &I, plan: &LoadPlan, resolver: &Resolver) -> Res
         let topic = plan.topic.clone();
         return Err(RunError::TooFewPartitions { topic, found, wanted: plan.partitions });
     }
-    let mut start_offsets = Vec::new();
-    for partition in 0..plan.partitions {
-        start_offsets.push(admin.offset(&plan.topic, index(partition), Start::Latest).await?);
-    }
+    let all: Vec<_> = (0..plan.partitions).collect();
+    let start_offsets = end_offsets(&admin, plan, &all).await?;
     client.close();
     Ok(Prepared::new(start_offsets, plan.producers))
 }
@@ -172,6 +170,19 @@ async fn wait_for_leaders<I: Io>(io: &I, admin: &Admin<I>, plan: &LoadPlan) -> R
             Ok(_) | Err(_) => io.sleep(Duration::from_millis(50)).await,
         }
     }
+}
+
+/// Where these partitions end now, in their order.
+async fn end_offsets<I: Io>(
+    admin: &Admin<I>,
+    plan: &LoadPlan,
+    partitions: &[u32],
+) -> Result<Vec<Offset>, AdminError> {
+    let indexes: Vec<_> = partitions.iter().copied().map(index).collect();
+    let found = admin.offsets(&plan.topic, &indexes, Start::Latest).await?;
+    let topic = plan.topic.as_str();
+    let refused = |code| TopicRefused { topic: topic.into(), code, message: None }.into();
+    found.into_iter().map(|found| found.map_err(refused)).collect()
 }
 
 /// What the tasks of one shard share.

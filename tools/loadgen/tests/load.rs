@@ -89,6 +89,24 @@ fn an_open_loop_offers_what_was_asked_and_reads_it_all_back() {
     assert!(outcome.intervals.len() >= 4);
 }
 
+/// A broker with thousands of partitions is asked where they end as often as one with three.
+#[test]
+fn where_partitions_end_is_asked_once_for_all_of_them() {
+    let requests = |partitions| {
+        let setting = Setting::new(8);
+        let plan = LoadPlan {
+            partitions,
+            acks: Acks::None,
+            is_idempotent: false,
+            ..setting.plan(Pace::Open { records_per_second: 1 })
+        };
+        assert!(setting.run(&plan, async || {}).is_drained);
+        setting.cluster.request_count()
+    };
+    let (few, many) = (requests(3), requests(300));
+    assert!(many < few + 50, "{many} requests for 300 partitions, {few} for 3");
+}
+
 #[test]
 fn a_closed_loop_goes_as_fast_as_answers_come() {
     let setting = Setting::new(2);

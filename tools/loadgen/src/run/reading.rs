@@ -7,11 +7,11 @@ use engine_io::Io;
 use engine_record::{Instant, Offset};
 use net_client::{Acks, Admin, Consumer, ConsumerSettings, FetchedRecords, OffsetReset, Start};
 
-use super::{RunError, Shard, client, index};
+use super::{RunError, Shard, client, end_offsets, index};
 use crate::ledger::Source;
 use crate::payload::Reading;
 
-/// How long the end of a partition must stand still where no answer tells it.
+/// How long the ends of partitions must stand still where no answer tells them.
 const SETTLE: Duration = Duration::from_millis(500);
 
 /// How long a consumer waits for records before it looks whether the load is over.
@@ -38,11 +38,12 @@ async fn read<I: Io>(shard: &Shard<I>, number: u32) -> Result<(), RunError> {
     }
     let admin = Admin::new(client.clone());
     let until = shard.io.now().after(plan.drain_timeout);
-    let mut ends = Vec::new();
-    for &partition in &own {
-        let end = settled_end_of(shard, &admin, partition, until).await?;
-        ends.push((partition, end.max(shard.prepared.promised_end(partition))));
-    }
+    let ends = settled_ends(shard, &admin, &own, until).await?;
+    let ends = own.iter().zip(ends).map(|(&partition, end)| {
+        let promised = shard.prepared.promised_end(partition);
+        (partition, end.max(promised))
+    });
+    let ends: Vec<_> = ends.collect();
     while !is_read(shard, &consumer, &ends) {
         if shard.io.now() >= until {
             shard.recorder.borrow_mut().not_drained();
@@ -55,36 +56,36 @@ async fn read<I: Io>(shard: &Shard<I>, number: u32) -> Result<(), RunError> {
     Ok(())
 }
 
-/// Where a partition ends, once that stands still. What is sent without asking for an answer may still be on its way,
-/// and nothing tells when it has come.
-async fn settled_end_of<I: Io>(
+/// Where partitions end, once all of them stand still. What is sent without asking for an answer may still be on its
+/// way, and nothing tells when it has come.
+async fn settled_ends<I: Io>(
     shard: &Shard<I>,
     admin: &Admin<I>,
-    partition: u32,
+    partitions: &[u32],
     until: Instant,
-) -> Result<Offset, RunError> {
-    let mut end = end_of(shard, admin, partition, until).await?;
+) -> Result<Vec<Offset>, RunError> {
+    let mut ends = ends_of(shard, admin, partitions, until).await?;
     while shard.plan.acks == Acks::None && shard.io.now() < until {
         shard.io.sleep(SETTLE).await;
-        let next = end_of(shard, admin, partition, until).await?;
-        if next == end {
+        let next = ends_of(shard, admin, partitions, until).await?;
+        if next == ends {
             break;
         }
-        end = next;
+        ends = next;
     }
-    Ok(end)
+    Ok(ends)
 }
 
-/// Where a partition ends. A broker that is just starting again is asked again.
-async fn end_of<I: Io>(
+/// Where partitions end. A broker that is just starting again is asked again.
+async fn ends_of<I: Io>(
     shard: &Shard<I>,
     admin: &Admin<I>,
-    partition: u32,
+    partitions: &[u32],
     until: Instant,
-) -> Result<Offset, RunError> {
+) -> Result<Vec<Offset>, RunError> {
     loop {
-        match admin.offset(&shard.plan.topic, index(partition), Start::Latest).await {
-            Ok(end) => return Ok(end),
+        match end_offsets(admin, &shard.plan, partitions).await {
+            Ok(ends) => return Ok(ends),
             Err(error) if shard.io.now() >= until => return Err(error.into()),
             Err(_) => shard.io.sleep(POLL).await,
         }
