@@ -10,6 +10,10 @@ use net_client::{Acks, BatchLimits, ProducerSettings};
 
 use crate::payload::PAYLOAD_HEADER_BYTES;
 
+/// How long an open loop goes on after its end unless told otherwise: enough for what a broker that was started again in
+/// the middle has let wait.
+pub const OVERRUN_MAX: Duration = Duration::from_secs(10);
+
 /// How fast records are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
@@ -83,6 +87,8 @@ pub struct LoadPlan {
     pub drain_timeout: Duration,
     /// How late a record may be sent, in open loop, before the run counts as one the generator couldn't make.
     pub lateness_max: Duration,
+    /// How long after its end an open loop goes on sending what was due before. What is left then is never sent.
+    pub overrun_max: Duration,
     /// Decides everything that is left to chance, and marks the run's records.
     pub seed: u64,
 }
@@ -111,6 +117,7 @@ impl Default for LoadPlan {
             delivery_timeout: Duration::from_secs(60),
             drain_timeout: Duration::from_secs(60),
             lateness_max: Duration::from_millis(10),
+            overrun_max: OVERRUN_MAX,
             seed: 1,
         }
     }

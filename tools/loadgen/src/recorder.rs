@@ -176,6 +176,8 @@ pub struct Outcome {
     pub latencies: Latencies,
     /// Records due within the window.
     pub offered: u64,
+    /// Of these, how many were still to be sent when the load had gone on for too long.
+    pub never_sent: u64,
     /// Records acknowledged within the window.
     pub acknowledged: u64,
     /// Records read within the window.
@@ -242,6 +244,14 @@ impl Recorder {
         }
     }
 
+    /// So many records that were due within the window are never sent, the first of them due at `due`: it is `now`, and
+    /// the load is over.
+    pub fn never_sent(&mut self, count: u64, due: Instant, now: Instant) {
+        self.outcome.offered += count;
+        self.outcome.never_sent += count;
+        self.outcome.lateness.note(due, now, 0, Duration::ZERO);
+    }
+
     /// So many records failed for good.
     pub fn failed(&mut self, count: u64, why: DeliveryError) {
         self.outcome.failed += count;
@@ -303,6 +313,7 @@ impl Outcome {
     pub fn merge(&mut self, other: &Self) {
         self.latencies.add(&other.latencies);
         self.offered += other.offered;
+        self.never_sent += other.never_sent;
         self.acknowledged += other.acknowledged;
         self.read += other.read;
         self.failed += other.failed;

@@ -117,13 +117,16 @@ pub struct Report {
     pub failed: u64,
     /// Why the first of these did; absent where none did.
     pub first_failure: Option<String>,
+    /// Records that were offered and never sent: they were still to be when the load was given up, after its end.
+    pub never_sent: u64,
     /// Records sent later than the plan allows.
     pub late: u64,
     /// The most a record was late, in nanoseconds.
     pub worst_lateness: u64,
     /// What limited the load.
     pub bottleneck: Bottleneck,
-    /// Whether the latencies stand for the load that was asked for: in open loop only where the generator kept up.
+    /// Whether the latencies stand for the load that was asked for: in open loop only where the generator kept up, and
+    /// all of it was sent.
     pub is_valid: bool,
     /// Whether everything could be read to the end; else what is lost may only be late.
     pub is_drained: bool,
@@ -159,10 +162,12 @@ impl Report {
             end_to_end_latency: Percentiles::of(&outcome.latencies.end_to_end),
             failed: outcome.failed,
             first_failure: outcome.first_failure.map(|failure| failure.to_string()),
+            never_sent: outcome.never_sent,
             late: outcome.lateness.late_records,
             worst_lateness: u64::try_from(outcome.lateness.worst.as_nanos()).unwrap_or(u64::MAX),
             bottleneck,
-            is_valid: matches!(plan.pace, Pace::Closed { .. }) || bottleneck != Bottleneck::Generator,
+            is_valid: matches!(plan.pace, Pace::Closed { .. })
+                || (bottleneck != Bottleneck::Generator && outcome.never_sent == 0),
             is_drained: outcome.is_drained,
             verdict: (plan.consumers > 0).then(|| outcome.ledger.verdict()),
         }
@@ -190,7 +195,7 @@ const fn float(count: u64) -> f64 {
 }
 
 fn bottleneck(plan: &LoadPlan, outcome: &Outcome) -> Bottleneck {
-    let is_late = outcome.lateness.late_records > 0;
+    let is_late = outcome.lateness.late_records > 0 || outcome.never_sent > 0;
     if matches!(plan.pace, Pace::Open { .. }) && !is_late {
         return Bottleneck::None;
     }
@@ -243,7 +248,9 @@ impl Report {
             let worst = Duration::from_nanos(self.worst_lateness);
             writeln!(f, "records sent too late: {}, the worst by {worst:?}", self.late)?;
         }
-        if !self.is_valid {
+        if self.never_sent > 0 {
+            writeln!(f, "INVALID: records never sent: {}; ask for less", self.never_sent)?;
+        } else if !self.is_valid {
             writeln!(f, "INVALID: the generator fell behind; give it more cores or ask for less")?;
         }
         match self.bottleneck {
@@ -367,6 +374,17 @@ mod tests {
         outcome.lateness.blocked = plan.duration;
         let held_up = Report::new(&plan, &outcome);
         assert_eq!((held_up.bottleneck, held_up.is_valid), (Bottleneck::Broker, true));
+    }
+
+    #[test]
+    fn latencies_of_a_load_that_was_not_all_sent_are_not_those_of_the_load() {
+        let plan = LoadPlan { pace: Pace::Open { records_per_second: 10 }, ..LoadPlan::default() };
+        let mut outcome = outcome();
+        outcome.never_sent = 5;
+        outcome.lateness.blocked = plan.duration;
+        let report = Report::new(&plan, &outcome);
+        assert_eq!((report.bottleneck, report.is_valid), (Bottleneck::Broker, false));
+        assert!(report.to_string().contains("never sent: 5"), "{report}");
     }
 
     #[test]

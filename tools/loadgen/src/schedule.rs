@@ -36,6 +36,19 @@ impl Schedule {
         is_due.then_some(due)
     }
 
+    /// How many records that aren't sent yet are due from `from` on and before `until`.
+    #[must_use]
+    pub fn left_between(&self, from: Instant, until: Instant) -> u64 {
+        let first_left = |at: Instant| self.first_due_from(at).max(self.sent);
+        first_left(until).saturating_sub(first_left(from))
+    }
+
+    /// The first record that isn't due before `at`.
+    fn first_due_from(&self, at: Instant) -> u64 {
+        let record = at.since(self.start).as_nanos() * u128::from(self.records_per_second);
+        u64::try_from(record.div_ceil(1_000_000_000)).unwrap_or(u64::MAX)
+    }
+
     /// When the next record is due.
     #[must_use]
     pub fn next_at(&self) -> Instant {
@@ -88,6 +101,23 @@ mod tests {
         let due: Vec<_> = core::iter::from_fn(|| schedule.take_due(late)).collect();
         assert_eq!(due.len(), 6);
         assert_eq!(*due.last().unwrap(), late, "no error adds up");
+    }
+
+    #[test]
+    fn what_is_left_is_what_would_have_been_taken() {
+        let start = Instant::from_nanos(500);
+        let at = |ms| start.after(Duration::from_millis(ms));
+        let mut schedule = Schedule::new(start, 7);
+        while schedule.take_due(at(1_000)).is_some() {}
+        let mut taken = schedule.clone();
+        for (from, until) in [(0, 500), (0, 3_000), (2_000, 3_000), (2_500, 2_500), (3_000, 2_000)] {
+            let left = schedule.left_between(at(from), at(until));
+            let due = core::iter::from_fn(|| taken.take_due(at(5_000)));
+            let within = due.filter(|due| (at(from)..at(until)).contains(due)).count();
+            assert_eq!(left, within as u64, "{from} to {until}");
+            taken = schedule.clone();
+        }
+        assert_eq!(Schedule::new(start, 1_000).left_between(at(0), at(1_000)), 1_000);
     }
 
     #[test]

@@ -89,6 +89,29 @@ fn an_open_loop_offers_what_was_asked_and_reads_it_all_back() {
     assert!(outcome.intervals.len() >= 4);
 }
 
+/// What is made here comes at once, then nothing until everything that lingers has: long after the end.
+#[test]
+fn a_load_that_can_not_be_made_ends_all_the_same_and_what_was_never_sent_is_told() {
+    let setting = Setting::new(9);
+    let mut plan = LoadPlan {
+        linger: Duration::from_secs(4),
+        overrun_max: Duration::from_millis(100),
+        ..setting.plan(Pace::Open { records_per_second: 10_000 })
+    };
+    let outcome = setting.run(&plan, async || {});
+    let report = check_clean(&plan, &outcome);
+    assert_eq!((report.never_sent, report.is_valid), (3_000, false), "{report}");
+    assert!((report.offered.records_per_second - 10_000.0).abs() < 1.0, "{report}");
+    assert_eq!(report.verdict.unwrap().acknowledged, 1, "{report}");
+
+    plan.overrun_max = Duration::from_secs(5);
+    plan.topic = "given-time".to_owned();
+    let outcome = setting.run(&plan, async || {});
+    let report = check_clean(&plan, &outcome);
+    assert_eq!(report.never_sent, 0, "{report}");
+    assert!((4_000..4_003).contains(&report.verdict.unwrap().acknowledged), "{report}");
+}
+
 /// A broker with thousands of partitions is asked where they end as often as one with three.
 #[test]
 fn where_partitions_end_is_asked_once_for_all_of_them() {

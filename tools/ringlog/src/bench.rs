@@ -48,7 +48,8 @@ pub(crate) struct Arguments {
     /// Load this broker, of any kind that speaks the protocol [default: one started for the run].
     #[arg(long, value_name = "HOST:PORT")]
     bootstrap: Option<String>,
-    /// So many records a second, open loop only [default: the maximum first, then 60 % of it].
+    /// So many records a second, open loop only; what isn't sent 10 s after the load's end is never sent [default: the
+    /// maximum first, then 60 % of it].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     rate: Option<u64>,
     /// Partitions of the topic.
@@ -129,6 +130,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(out) = &arguments.out {
         files::prepare(out)?;
     }
+    if let Some(warning) = warning(arguments) {
+        tell(format_args!("ringlog: {warning}"));
+    }
     let emergency = Emergency::default();
     if arguments.bootstrap.is_none() {
         leave_on_signals(emergency.clone())?;
@@ -149,6 +153,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Ok(())
     } else {
         Err(Failure::failed("not every acknowledged record was read back once and in order"))
+    }
+}
+
+/// What can come of the load that is no fault of the broker's.
+fn warning(arguments: &Arguments) -> Option<&'static str> {
+    let is_idempotent = plan(arguments, 1, Pace::Closed { batches_in_flight: 1 }).is_idempotent;
+    match (arguments.kill && !is_idempotent, arguments.acks) {
+        (false, _) => None,
+        (true, AcksName::None) => Some(
+            "with --acks 0 nobody knows what the killed broker had taken: records may be lost, and the bench then fails",
+        ),
+        (true, AcksName::Leader | AcksName::All) => Some(
+            "producers aren't idempotent: what the killed broker took and didn't answer is sent again, so records may be \
+             repeated, and the bench then fails; --acks all with --idempotent keeps them single",
+        ),
     }
 }
 
@@ -262,6 +281,7 @@ mod tests {
         assert_eq!((plan.partitions, plan.record_bytes, plan.batch_bytes), (8, 1_024, 131_072));
         assert_eq!((plan.producers, plan.consumers), (3, 3));
         assert_eq!((plan.acks, plan.is_idempotent), (Acks::All, true));
+        assert_eq!(plan.overrun_max, Duration::from_secs(10), "as the help of --rate says");
         assert_eq!((plan.duration, plan.warmup), (Duration::from_secs(5), Duration::from_secs(1)));
     }
 
@@ -293,6 +313,16 @@ mod tests {
         for text in ["", "5", "s", "5 s", "-1s", "5h", "99999999999999999999s", "18446744073709551615m"] {
             assert!(parse_duration(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn what_a_kill_may_do_to_records_that_are_not_idempotent_is_told_before() {
+        let warned = |line: &str| warning(&parse(line).unwrap()).unwrap_or_default();
+        assert_eq!(warned("--kill"), "");
+        assert_eq!(warned("--acks 1"), "");
+        assert!(warned("--kill --acks 1").contains("repeated"));
+        assert!(warned("--kill --idempotent false").contains("repeated"));
+        assert!(warned("--kill --acks 0").contains("lost"));
     }
 
     #[test]

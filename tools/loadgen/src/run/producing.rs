@@ -121,7 +121,7 @@ impl<'a, I: Io> Maker<'a, I> {
         Ok(())
     }
 
-    /// Sends each record when it is due until the load is over.
+    /// Sends each record when it is due until the load is over; what is late by then, for as long as the plan allows.
     async fn run_open(&mut self, records_per_second: u64) -> Result<(), RunError> {
         let window = self.shard.recorder.borrow().window();
         let producers = u64::from(self.shard.plan.producers);
@@ -132,20 +132,36 @@ impl<'a, I: Io> Maker<'a, I> {
             return Ok(());
         }
         let mut schedule = Schedule::new(window.start, share);
+        let give_up = window.until.after(self.shard.plan.overrun_max);
         while schedule.next_at() < window.until {
             let now = self.shard.io.now();
-            let mut turn = 0;
-            while turn < RECORDS_A_TURN
-                && let Some(due) = schedule.take_due(now)
-            {
-                if let Some(partition) = self.make(due) {
-                    self.send(partition).await?;
-                }
-                turn += 1;
+            if now >= give_up {
+                let left = schedule.left_between(window.from, window.until);
+                self.shard.recorder.borrow_mut().never_sent(left, schedule.next_at(), now);
+                break;
             }
+            self.make_due(&mut schedule, now.min(window.until), give_up).await?;
             self.send_lingering(now).await?;
             self.settle();
             self.rest(schedule.next_at().min(window.until)).await;
+        }
+        Ok(())
+    }
+
+    /// Makes and sends what is due, until it is another task's turn or time to give up.
+    async fn make_due(
+        &mut self,
+        schedule: &mut Schedule,
+        now: Instant,
+        give_up: Instant,
+    ) -> Result<(), RunError> {
+        for _record in 0..RECORDS_A_TURN {
+            let Some(due) = schedule.take_due(now) else { break };
+            let Some(partition) = self.make(due) else { continue };
+            self.send(partition).await?;
+            if self.shard.io.now() >= give_up {
+                break;
+            }
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use loadgen::plan::OVERRUN_MAX;
 use loadgen::report::Throughput;
 use loadgen::{Bottleneck, LoadPlan, Percentiles, Report};
 use serde::Serialize;
@@ -194,6 +195,14 @@ impl PhaseReport {
             writeln!(
                 f,
                 "{title}: not everything could be read in time: what counts as lost may only be late"
+            )?;
+        }
+        if self.load.never_sent > 0 {
+            let (never_sent, seconds) = (Counted(self.load.never_sent, "record"), OVERRUN_MAX.as_secs());
+            writeln!(
+                f,
+                "{title}: NEVER SENT: {never_sent} that were still to be sent {seconds} s after the load's end; the \
+                 latencies are those of the others. Ask for a lower --rate"
             )?;
         }
         if self.load.rate.is_some() && self.load.late > 0 {

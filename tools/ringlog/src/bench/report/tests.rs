@@ -51,6 +51,7 @@ fn load(rate: Option<u64>) -> Report {
         end_to_end_latency: percentiles(2_500),
         failed: 0,
         first_failure: None,
+        never_sent: 0,
         late: 0,
         worst_lateness: 0,
         bottleneck: if rate.is_some() { Bottleneck::None } else { Bottleneck::Broker },
@@ -174,6 +175,7 @@ fn what_makes_the_figures_worth_less_is_said() {
     let load = &mut report.phases[1].load;
     load.first_failure = Some("too large".to_owned());
     (load.failed, load.late, load.worst_lateness, load.is_drained) = (7, 9, 12_500_000, false);
+    load.never_sent = 1;
     report.embedded.as_mut().unwrap().shares_cores = true;
     let text = report.to_string();
     for said in [
@@ -182,6 +184,7 @@ fn what_makes_the_figures_worth_less_is_said() {
         "at a rate, killed: 7 records could not be delivered, the first: too large",
         "at a rate, killed: sent too late: 9 records, the worst by 12.5 ms",
         "not everything could be read in time",
+        "at a rate, killed: NEVER SENT: 1 record that",
     ] {
         assert!(text.contains(said), "{said}\n{text}");
     }
