@@ -199,6 +199,15 @@ mod tests {
     }
 
     #[test]
+    fn the_map_of_the_gate_names_every_lane_in_its_turn() {
+        for (depth, head) in [(Depth::Fast, "//! fast "), (Depth::Full, "//! full ")] {
+            let line = include_str!("main.rs").lines().find_map(|line| line.strip_prefix(head)).unwrap();
+            let named = line.replace("(20 seeds)", "").replace("(200 seeds)", "");
+            assert_eq!(named.split_whitespace().collect::<Vec<_>>(), names(depth));
+        }
+    }
+
+    #[test]
     fn full_runs_all_that_fast_runs() {
         let full = names(Depth::Full);
         assert!(names(Depth::Fast).iter().all(|name| full.contains(name)));

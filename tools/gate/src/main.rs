@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! fast   fmt  tidy  clippy  test  sim (20 seeds)
-//! full   fmt  tidy  clippy  test  sim (200 seeds)  doctest  docs  deny  fuzz  bench  release
+//! full   fmt  tidy  clippy  test  sim (200 seeds)  clients  doctest  docs  deny  fuzz  bench  release
 //! ```
 //!
 //! A lane that can't run here (a tool isn't installed, a part isn't written yet) says so in a line
