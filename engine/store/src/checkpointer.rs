@@ -200,7 +200,7 @@ impl<I: Io> Checkpointer<I> {
     ///
     /// # Errors
     /// No space; or the store has ended.
-    async fn write_states(
+    pub(crate) async fn write_states(
         &self,
         shard: &Rc<Shard<I>>,
         partitions: Vec<Rc<Partition<I>>>,

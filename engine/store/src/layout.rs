@@ -125,9 +125,18 @@ pub(crate) fn next_segment(partition_folder: &Path) -> PathBuf {
 
 /// The base offset in a segment's file name; `None` where `name` is no segment's.
 pub(crate) fn segment_base(name: &Path) -> Option<Offset> {
+    base(name, "log")
+}
+
+/// The base offset in the name of a segment's index; `None` where `name` is no index's.
+pub(crate) fn index_base(name: &Path) -> Option<Offset> {
+    base(name, "index")
+}
+
+fn base(name: &Path, extension: &str) -> Option<Offset> {
     let stem = name.file_stem()?.to_str()?;
-    let is_segment = name.extension()?.to_str()? == "log" && stem.len() == OFFSET_DIGITS;
-    if is_segment { Offset::new(stem.parse().ok()?) } else { None }
+    let is_named_so = name.extension()?.to_str()? == extension && stem.len() == OFFSET_DIGITS;
+    if is_named_so { Offset::new(stem.parse().ok()?) } else { None }
 }
 
 #[cfg(test)]

@@ -14,7 +14,8 @@
 //!  Checkpointer: what is durable, in two slots a shard     (checkpointer.rs, slot.rs, checkpoint.rs)
 //!
 //!  read ─ plan ─ locate (headers, index) ─ pieces: memory | page cache | direct read       (read.rs, read/)
-//!  open ─ closed entry | scan and fence (open.rs)     truncate.rs, delete.rs, orphans.rs, seal.rs, roll.rs, idle.rs: the rest
+//!  open ─ closed entry | scan and fence (open.rs)     truncate.rs, retention.rs, delete.rs, orphans.rs, seal.rs,
+//!                                                   roll.rs, idle.rs: the rest
 //! ```
 //!
 //! What holds:
@@ -54,6 +55,7 @@ mod permits;
 mod pool;
 mod progress;
 mod read;
+mod retention;
 mod roll;
 mod seal;
 mod segment_file;
@@ -77,4 +79,5 @@ pub use metrics::StoreMetrics;
 pub use partition_log::PartitionLog;
 pub use read::timestamp::TimestampedOffset;
 pub use read::{Piece, Read, ReadRequest};
+pub use retention::Deleted;
 pub use store::{RecoveryReport, Store};

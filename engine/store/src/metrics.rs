@@ -37,6 +37,10 @@ pub struct StoreMetrics {
     pub checkpoint_entries: u64,
     /// Segments sealed.
     pub segments_sealed: u64,
+    /// Segments deleted with their files, by retention or because their records were deleted.
+    pub segments_deleted: u64,
+    /// Bytes of batches in these.
+    pub bytes_deleted: u64,
     /// Bytes of pool memory in use.
     pub pool_bytes_now: u64,
     /// Appends that had to wait for pool memory.

@@ -113,11 +113,25 @@ fn segment_files<I: Io>(
 }
 
 async fn find<I: Io>(shard: &Rc<Shard<I>>, opening: &Opening) -> Result<Found, StoreError> {
-    let entry = shard.checkpointer.unopened(opening.at);
     let on_disk = OnDisk::list(&shard.io, &shard.layout.partition(opening.at)).await?;
+    let found = find_log(shard, opening, &on_disk).await?;
+    let first = found.log.segments().next().expect("a log has a segment");
+    // What a deletion of old segments had begun with.
+    for left in on_disk.before(first.id()) {
+        remove(&shard.io, &left).await?;
+    }
+    Ok(found)
+}
+
+async fn find_log<I: Io>(
+    shard: &Rc<Shard<I>>,
+    opening: &Opening,
+    on_disk: &OnDisk,
+) -> Result<Found, StoreError> {
+    let entry = shard.checkpointer.unopened(opening.at);
     if let Some(entry) = &entry {
         on_disk.check_sizes(&entry.segments)?;
-        if let Some(found) = find_closed(shard, opening, entry, &on_disk).await? {
+        if let Some(found) = find_closed(shard, opening, entry, on_disk).await? {
             return Ok(found);
         }
     }

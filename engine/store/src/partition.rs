@@ -1,7 +1,7 @@
 //! One partition's state on its shard, and the one way into it: decide under the borrow, await without it.
 
 use core::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -13,6 +13,7 @@ use crate::chunk::{Fill, SegmentWrite};
 use crate::error::{DiskError, DiskOperation, WaitError};
 use crate::permits::{Permit, Permits};
 use crate::read::recent::RecentEnds;
+use crate::retention::Retired;
 use crate::roll::Ahead;
 use crate::segment_file::SegmentFile;
 use crate::shard::Shard;
@@ -27,6 +28,8 @@ pub(crate) struct Partition<I: Io> {
     turn: Permits,
     /// One at a time adds a segment: one whose append was dropped goes on beside the next.
     pub(crate) adding: Permits,
+    /// One at a time removes segments, from either end. Taken before the turn.
+    pub(crate) trimming: Permits,
     pub(crate) state: RefCell<State<I>>,
     /// An end moved, or the partition or the store has ended.
     moved: Signal,
@@ -57,6 +60,8 @@ pub(crate) enum Recorded {
 pub(crate) struct State<I: Io> {
     pub(crate) log: Log,
     pub(crate) segments: BTreeMap<SegmentId, Rc<SegmentFile<I>>>,
+    /// Segments deleted from the log whose files are still there, the oldest first.
+    pub(crate) retired: VecDeque<Retired<I>>,
     pub(crate) fill: Fill<I>,
     pub(crate) tail: Tail<I>,
     /// What is made ready for the appends to come.
@@ -77,6 +82,7 @@ impl<I: Io> State<I> {
         Self {
             log,
             segments,
+            retired: VecDeque::new(),
             fill,
             tail: Tail::new(),
             ahead: Ahead::new(),
@@ -102,6 +108,7 @@ impl<I: Io> Partition<I> {
             shard: Rc::clone(shard),
             turn: Permits::new(1),
             adding: Permits::new(1),
+            trimming: Permits::new(1),
             state: RefCell::new(state),
             moved: Signal::new(),
             is_closed: Cell::new(false),

@@ -13,6 +13,7 @@ use crate::open;
 use crate::partition::Partition;
 use crate::read::timestamp::TimestampedOffset;
 use crate::read::{Read, ReadRequest};
+use crate::retention::Deleted;
 
 /// An open partition on its owner shard. Cloning it shares it.
 ///
@@ -174,6 +175,20 @@ impl<I: Io> PartitionLog<I> {
         let (shard, partition) = (Rc::clone(&self.partition.shard), Rc::clone(&self.partition));
         let truncated = async move { partition.truncate(to).await };
         shard.background.carry_out(&shard.io, truncated).await.unwrap_or(Err(StoreError::Closed))
+    }
+
+    /// Deletes the oldest segments, as long as each is older than the configuration's retention, more than the size it
+    /// keeps, or wholly below the log's start. Never the active segment, nor what isn't below the high watermark. The
+    /// log's start moves at once; what was deleted stays deleted after a crash. A file that is being read goes in a later
+    /// call.
+    ///
+    /// # Errors
+    /// As the store is. What was to be deleted is no more offered, and its files are removed by a later call, or when
+    /// the log is opened.
+    pub async fn delete_old_segments(&self) -> Result<Deleted, StoreError> {
+        let (shard, partition) = (Rc::clone(&self.partition.shard), Rc::clone(&self.partition));
+        let deleted = async move { partition.delete_old_segments().await };
+        shard.background.carry_out(&shard.io, deleted).await.unwrap_or(Err(StoreError::Closed))
     }
 
     /// Puts another configuration in force, for what comes.

@@ -14,9 +14,10 @@ impl<I: Io> Partition<I> {
     /// Seals a segment that nothing is appended to any more, once it is flushed.
     pub(crate) fn seal_behind(self: &Rc<Self>, segment: &Rc<SegmentFile<I>>) {
         let (partition, segment, work) = (Rc::clone(self), Rc::clone(segment), self.begin_work());
+        let hold = segment.hold();
         self.shard.background.spawn(&self.shard.io, async move {
             partition.seal(&segment).await;
-            drop(work);
+            drop((hold, work));
         });
     }
 

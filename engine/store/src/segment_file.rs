@@ -291,6 +291,11 @@ impl<I: Io> SegmentFile<I> {
         ReadingAhead { hold: self.hold() }
     }
 
+    /// Whether anybody holds the file.
+    pub(crate) fn is_held(&self) -> bool {
+        self.readers.get() > 0
+    }
+
     /// Resolves when nobody holds the file.
     pub(crate) async fn unheld(&self) {
         loop {

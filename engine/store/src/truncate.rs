@@ -17,7 +17,7 @@ use engine_record::Offset;
 
 use crate::checkpoint::LogEntry;
 use crate::chunk::{Fill, block_floor, block_remainder};
-use crate::error::{Corruption, DiskError, DiskOperation, StoreError, disk};
+use crate::error::{Corruption, DiskError, DiskOperation, StoreError, WaitError, disk};
 use crate::flush::FlushInterest;
 use crate::layout;
 use crate::partition::{Partition, Recorded};
@@ -29,6 +29,7 @@ const WINDOW_BYTES: usize = 1 << 20;
 impl<I: Io> Partition<I> {
     /// See [`crate::PartitionLog::truncate`].
     pub(crate) async fn truncate(self: &Rc<Self>, to: Offset) -> Result<(), StoreError> {
+        let _no_deletion = self.trimming.acquire(1).await.map_err(|_| WaitError::Closed)?;
         let _turn = self.turn().await?;
         self.come_to_rest().await?;
         // A shutdown waits for it: what it records of the log is then how the cut has left it.

@@ -21,6 +21,8 @@ const WINDOW_BYTES: usize = 64 << 10;
 pub(super) struct OnDisk {
     folder: PathBuf,
     sizes: BTreeMap<SegmentId, u64>,
+    /// The segments that have an index beside them, or had.
+    indexes: BTreeSet<SegmentId>,
 }
 
 /// Whether a closed log ends where its checkpoint says.
@@ -41,11 +43,19 @@ impl OnDisk {
         };
         let segments =
             files.iter().filter_map(|(name, size)| Some((SegmentId(layout::segment_base(name)?), *size)));
-        Ok(Self { folder: folder.to_owned(), sizes: segments.collect() })
+        let indexes = files.iter().filter_map(|(name, _)| layout::index_base(name).map(SegmentId));
+        Ok(Self { folder: folder.to_owned(), sizes: segments.collect(), indexes: indexes.collect() })
     }
 
     pub(super) fn segments(&self) -> BTreeSet<SegmentId> {
         self.sizes.keys().copied().collect()
+    }
+
+    /// The files of segments before `first`, the oldest first.
+    pub(super) fn before(&self, first: SegmentId) -> Vec<PathBuf> {
+        let segments = self.sizes.range(..first).map(|(id, _)| layout::segment(&self.folder, id.0));
+        let indexes = self.indexes.range(..first).map(|id| layout::index(&self.folder, id.0));
+        segments.chain(indexes).collect()
     }
 
     /// Whether every segment that has batches is there and no shorter than they are.

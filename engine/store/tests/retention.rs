@@ -1,0 +1,340 @@
+//! Deleting a log's oldest segments, also under the eyes of readers and through crashes.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on says where")]
+
+mod support;
+
+use core::cell::Cell;
+use core::time::Duration;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use engine_io::{Io, Task};
+use engine_record::Offset;
+use engine_store::{Deleted, ReadBound, ReadError, ReadRequest, StoreError};
+use sim::CrashMode;
+use support::client::Client;
+use support::model::Model;
+use support::{Machine, SimLog, append, at, batch, end_of, partition};
+
+const SEGMENT_BYTES: u32 = 20_000;
+const KEPT_BYTES: u64 = 45_000;
+
+fn machine(seed: u64) -> Machine {
+    let mut machine = Machine::new(seed);
+    machine.log_config.segment_bytes = SEGMENT_BYTES;
+    machine.log_config.retention_bytes = Some(KEPT_BYTES);
+    machine.log_config.retention_age = None;
+    machine
+}
+
+/// A log of many segments, all of it flushed and below the high watermark.
+fn filled(machine: &Machine, log: &SimLog, batches: u64) -> Model {
+    let mut model = Model::default();
+    for seed in 0..batches {
+        let bytes = batch(seed, 2, 3_000);
+        model.appended(&machine.append(log, &bytes), &bytes);
+    }
+    machine.run(log.flushed(model.end())).unwrap();
+    log.advance_high_watermark(model.end());
+    model
+}
+
+fn delete(machine: &Machine, log: &SimLog) -> Deleted {
+    machine.run(log.delete_old_segments()).unwrap()
+}
+
+/// Everything from the log's start on is what the model has from there.
+fn check(machine: &Machine, log: &SimLog, model: &Model) {
+    let start = log.offsets().log_start;
+    let mut client = machine.run(Client::connect(&machine.node));
+    let read = machine.run(client.read_all(log, start, 60_000));
+    assert_eq!(read, model.bytes_from(start));
+    assert_eq!(log.offsets().log_end, model.end());
+}
+
+/// The base offsets of the partition's files with this extension, ascending.
+fn files(machine: &Machine, extension: &str) -> Vec<i64> {
+    let mut names = machine.run(machine.node.io().list_folder(&machine.folder(partition(0)))).unwrap();
+    names.retain(|name| name.extension().is_some_and(|known| known == extension));
+    let base = |name: &PathBuf| name.file_stem().unwrap().to_str().unwrap().parse().unwrap();
+    let mut bases: Vec<i64> = names.iter().map(base).collect();
+    bases.sort_unstable();
+    bases
+}
+
+fn read_at(machine: &Machine, log: &SimLog, offset: Offset) -> Result<engine_store::Read<sim::SimIo>, ReadError> {
+    machine.run(log.read(ReadRequest {
+        offset,
+        max_bytes: 1 << 20,
+        at_least_one: true,
+        bound: ReadBound::LogEnd,
+    }))
+}
+
+#[test]
+fn what_exceeds_the_size_to_keep_goes_with_its_files_and_stays_away_after_a_crash() {
+    let machine = machine(300);
+    let (store, log) = machine.start_one();
+    let model = filled(&machine, &log, 60);
+    let bytes_before = log.size_bytes();
+    let deleted = delete(&machine, &log);
+    assert!(deleted.segments > 3 && deleted.bytes == bytes_before - log.size_bytes(), "{deleted:?}");
+    assert!(log.size_bytes() >= KEPT_BYTES && log.size_bytes() < KEPT_BYTES + u64::from(SEGMENT_BYTES));
+    let start = log.offsets().log_start;
+    assert!(matches!(read_at(&machine, &log, at(0)), Err(ReadError::OutOfRange { log_start, .. }) if log_start == start));
+    check(&machine, &log, &model);
+    assert_eq!(files(&machine, "log").first(), Some(&start.value()));
+    assert!(files(&machine, "index").iter().all(|base| *base >= start.value()));
+    assert_eq!(store.metrics().segments_deleted, deleted.segments);
+    assert_eq!(store.metrics().bytes_deleted, deleted.bytes);
+    assert_eq!(delete(&machine, &log), Deleted::default(), "there is nothing left to delete");
+    machine.crash(CrashMode::LoseAllUnflushed);
+    let (_store, log) = machine.start_one();
+    assert_eq!(log.offsets().log_start, start);
+    check(&machine, &log, &model);
+    assert_eq!(files(&machine, "log").first(), Some(&start.value()));
+}
+
+#[test]
+fn what_is_too_old_goes_and_the_active_segment_stays() {
+    let mut machine = machine(301);
+    machine.log_config.retention_bytes = None;
+    // The records are of early 1970.
+    let since = u64::try_from(machine.node.io().timestamp().0).unwrap();
+    machine.log_config.retention_age = Some(Duration::from_millis(since) + Duration::from_hours(1));
+    let (_store, log) = machine.start_one();
+    let model = filled(&machine, &log, 20);
+    machine.pause(Duration::from_mins(59));
+    assert_eq!(delete(&machine, &log), Deleted::default());
+    machine.pause(Duration::from_mins(2));
+    let sealed = files(&machine, "log").len() as u64 - 1;
+    assert_eq!(delete(&machine, &log).segments, sealed);
+    assert_eq!(files(&machine, "log"), [log.offsets().log_start.value()]);
+    check(&machine, &log, &model);
+}
+
+#[test]
+fn nothing_above_the_high_watermark_goes() {
+    let machine = machine(302);
+    let (_store, log) = machine.start_one();
+    let mut model = Model::default();
+    for seed in 0..40 {
+        let bytes = batch(seed, 2, 3_000);
+        model.appended(&machine.append(&log, &bytes), &bytes);
+    }
+    machine.run(log.flushed(model.end())).unwrap();
+    assert_eq!(delete(&machine, &log), Deleted::default());
+    log.advance_high_watermark(at(30));
+    assert!(delete(&machine, &log).segments > 0);
+    assert!(log.offsets().log_start <= at(30));
+    check(&machine, &log, &model);
+}
+
+#[test]
+fn a_crash_at_any_moment_of_a_deletion_leaves_a_whole_log_from_the_old_start_or_the_new() {
+    let mut starts = std::collections::BTreeSet::new();
+    for micros in (0..9_000).step_by(61) {
+        let machine = machine(400 + micros);
+        let (_store, log) = machine.start_one();
+        let model = filled(&machine, &log, 40);
+        let deleting = log.clone();
+        let _task = machine.node.io().spawn(async move {
+            deleting.delete_old_segments().await.unwrap();
+        });
+        machine.pause(Duration::from_micros(micros));
+        machine.crash(if micros % 2 == 0 { CrashMode::KeepRandomSectors } else { CrashMode::LoseAllUnflushed });
+        let (_store, log) = machine.start_one();
+        check(&machine, &log, &model);
+        let start = log.offsets().log_start.value();
+        starts.insert(start);
+        assert_eq!(files(&machine, "log").first(), Some(&start), "nothing is left from before the start");
+        log.advance_high_watermark(model.end());
+        delete(&machine, &log);
+        check(&machine, &log, &model);
+    }
+    assert_eq!(starts.len(), 2, "the old start and the new: {starts:?}");
+}
+
+#[test]
+fn a_file_that_is_read_stays_until_its_reader_lets_go() {
+    let machine = machine(303);
+    let (_store, log) = machine.start_one();
+    let model = filled(&machine, &log, 40);
+    let read = read_at(&machine, &log, at(0)).unwrap();
+    assert!(read.holds_segment());
+    assert_eq!(delete(&machine, &log), Deleted::default());
+    assert_eq!(files(&machine, "log").first(), Some(&0));
+    assert!(log.offsets().log_start > at(0), "it is no more offered");
+    assert!(matches!(read_at(&machine, &log, at(0)), Err(ReadError::OutOfRange { .. })));
+    let mut client = machine.run(Client::connect(&machine.node));
+    let bytes = machine.run(client.receive(&read));
+    drop(read);
+    assert_eq!(bytes, model.bytes_from(at(0))[..bytes.len()]);
+    assert!(delete(&machine, &log).segments > 3);
+    assert_eq!(files(&machine, "log").first(), Some(&log.offsets().log_start.value()));
+}
+
+#[test]
+fn a_log_closed_for_idleness_is_cut_short_without_being_opened() {
+    let machine = machine(304);
+    let (_store, log) = machine.start_one();
+    let model = filled(&machine, &log, 40);
+    machine.pause(machine.config.idle_after * 3);
+    assert!(delete(&machine, &log).segments > 3);
+    let start = log.offsets().log_start;
+    machine.crash(CrashMode::LoseAllUnflushed);
+    let (store, log) = machine.start_one();
+    assert_eq!(log.offsets().log_start, start);
+    assert_eq!(store.metrics().recoveries, 0, "it was closed all the time");
+    check(&machine, &log, &model);
+    machine.append_flushed(&log, &batch(99, 2, 3_000));
+}
+
+#[test]
+fn a_closed_log_may_be_appended_to_while_it_is_cut_short() {
+    for micros in (0..1_500).step_by(13) {
+        let machine = machine(900 + micros);
+        let (_store, log) = machine.start_one();
+        let mut model = filled(&machine, &log, 40);
+        machine.pause(machine.config.idle_after * 3);
+        let (appending, deleting, io) = (log.clone(), log.clone(), machine.node.io());
+        let bytes = batch(99, 2, 3_000);
+        let own = bytes.clone();
+        let result = Rc::new(Cell::new(None));
+        let known = Rc::clone(&result);
+        let append = machine.node.io().spawn(async move {
+            let appended = append(&appending, &own).await.unwrap();
+            appending.flushed(end_of(&appended)).await.unwrap();
+            known.set(Some(appended));
+        });
+        let delete = machine.node.io().spawn(async move {
+            io.sleep(Duration::from_micros(micros)).await;
+            deleting.delete_old_segments().await.unwrap();
+        });
+        machine.run(append.join());
+        machine.run(delete.join());
+        model.appended(&result.take().unwrap(), &bytes);
+        machine.crash(CrashMode::KeepRandomSectors);
+        let (_store, log) = machine.start_one();
+        assert!(log.offsets().log_start > at(0));
+        check(&machine, &log, &model);
+    }
+}
+
+#[test]
+fn a_segment_that_is_due_once_it_is_sealed_goes_after_its_sealing_and_leaves_no_index() {
+    for seed in 1_000..1_030 {
+        let mut machine = machine(seed);
+        machine.log_config.retention_bytes = Some(0);
+        let (_store, log) = machine.start_one();
+        let model = filled(&machine, &log, 20);
+        let deleting = log.clone();
+        let io = machine.node.io();
+        let deletions = machine.node.io().spawn(async move {
+            for _ in 0..400 {
+                deleting.delete_old_segments().await.unwrap();
+                io.sleep(Duration::from_micros(50)).await;
+            }
+        });
+        for number in 0..40 {
+            let bytes = batch(1_000 + number, 2, 3_000);
+            let end = end_of(&machine.append(&log, &bytes));
+            machine.run(log.written(end)).unwrap();
+            log.advance_high_watermark(end);
+        }
+        machine.run(deletions.join());
+        assert!(log.offsets().log_start > model.end());
+        machine.pause(Duration::from_millis(100));
+        assert_eq!(files(&machine, "log").len(), 1, "the active segment: seed {seed}");
+        let start = log.offsets().log_start.value();
+        assert!(files(&machine, "index").iter().all(|base| *base >= start), "seed {seed}");
+    }
+}
+
+#[test]
+fn appends_go_on_while_segments_are_deleted_from_the_other_end() {
+    for seed in 500..540 {
+        let machine = machine(seed);
+        let (_store, log) = machine.start_one();
+        let mut model = filled(&machine, &log, 20);
+        for round in 0..12 {
+            let deleting = log.clone();
+            let task = machine.node.io().spawn(async move {
+                deleting.delete_old_segments().await.unwrap();
+            });
+            for number in 0..8 {
+                let bytes = batch(1_000 + round * 8 + number, 2, 3_000);
+                model.appended(&machine.append(&log, &bytes), &bytes);
+            }
+            machine.run(log.flushed(model.end())).unwrap();
+            machine.run(task.join());
+            log.advance_high_watermark(model.end());
+        }
+        machine.pause(Duration::from_millis(100));
+        delete(&machine, &log);
+        check(&machine, &log, &model);
+        assert!(log.size_bytes() < KEPT_BYTES + u64::from(SEGMENT_BYTES));
+        let start = log.offsets().log_start.value();
+        assert!(files(&machine, "index").iter().all(|base| *base >= start), "seed {seed}");
+        machine.crash(CrashMode::KeepRandomSectors);
+        let (_store, log) = machine.start_one();
+        check(&machine, &log, &model);
+    }
+}
+
+#[test]
+fn a_truncation_and_a_deletion_at_once_take_turns() {
+    for seed in 600..720 {
+        let machine = machine(seed);
+        let (_store, log) = machine.start_one();
+        let mut model = Model::default();
+        for number in 0..40 {
+            let bytes = batch(number, 2, 3_000);
+            model.appended(&machine.append(&log, &bytes), &bytes);
+        }
+        machine.run(log.flushed(model.end())).unwrap();
+        log.advance_high_watermark(at(40));
+        let (cutting, deleting) = (log.clone(), log.clone());
+        let (early, late) = (Duration::ZERO, Duration::from_micros((seed - 600) * 40));
+        let (cut_after, deleted_after) = if seed % 2 == 0 { (early, late) } else { (late, early) };
+        let io = machine.node.io();
+        let cut = machine.node.io().spawn(async move {
+            io.sleep(cut_after).await;
+            cutting.truncate(at(60)).await.unwrap();
+        });
+        let io = machine.node.io();
+        let deleted = machine.node.io().spawn(async move {
+            io.sleep(deleted_after).await;
+            deleting.delete_old_segments().await.unwrap();
+        });
+        machine.run(deleted.join());
+        machine.run(cut.join());
+        model.truncate(at(60));
+        check(&machine, &log, &model);
+        assert!(log.offsets().log_start > at(0));
+        machine.crash(CrashMode::KeepRandomSectors);
+        let (_store, log) = machine.start_one();
+        check(&machine, &log, &model);
+    }
+}
+
+#[test]
+fn a_partition_is_deleted_while_its_old_segments_are() {
+    for seed in 800..840 {
+        let machine = machine(seed);
+        let (store, log) = machine.start_one();
+        let _model = filled(&machine, &log, 40);
+        let deleting = log.clone();
+        let task = machine.node.io().spawn(async move {
+            match deleting.delete_old_segments().await {
+                Ok(_) | Err(StoreError::Closed) => {}
+                Err(error) => panic!("{error}"),
+            }
+        });
+        machine.pause(Duration::from_micros((seed - 800) * 70));
+        machine.run(store.delete_partition(partition(0))).unwrap();
+        machine.run(task.join());
+        let left = machine.run(machine.node.io().list_folder(&machine.folder(partition(0))));
+        assert_eq!(left.map_err(|error| error.kind()), Err(std::io::ErrorKind::NotFound));
+    }
+}
