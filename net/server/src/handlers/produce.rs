@@ -118,7 +118,7 @@ pub(crate) async fn start<I: Io>(shard: &Rc<Shard<I>>, request: Request<I>) -> P
     let mut turns = Turns::new(shard.io());
     for topic in view.topics() {
         turns.step().await;
-        topics.push(append_topic(shard, &request, &topic, acks, refusal).await);
+        topics.push(append_topic(shard, &request, &topic, acks, refusal, &mut turns).await);
     }
     let timeout = Duration::from_millis(u64::try_from(view.timeout_ms).unwrap_or(0));
     shard.metrics().stage(Stage::ProduceOrdered, request.received_at, shard.io().now());
@@ -150,6 +150,7 @@ async fn append_topic<I: Io>(
     topic: &ProduceTopic<'_>,
     acks: Acks,
     refusal: Option<ErrorCode>,
+    turns: &mut Turns<'_, I>,
 ) -> TopicOutcome<I> {
     let (name, id) = match topic.topic {
         TopicRef::Name(name) => (name, shard.topic_id(name)),
@@ -157,9 +158,8 @@ async fn append_topic<I: Io>(
     };
     let Decision::Allowed = authorize(&request.connection.principal, Operation::Write, Resource::Topic(name));
     let mut partitions = Vec::with_capacity(topic.partitions().len());
-    let mut turns = Turns::new(shard.io());
     for partition in topic.partitions() {
-        turns.step().await;
+        turns.batch(partition.records.unwrap_or_default()).await;
         let result = match (refusal, id) {
             (Some(error), _) => Err(error.into()),
             (None, None) => Err(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.into()),

@@ -2,19 +2,20 @@
 
 use core::time::Duration;
 
+use engine_io::Io;
 use net_server::config::{Config, Limits};
 use net_wire::messages::create_topics::CreatableTopic;
 use net_wire::messages::fetch::{FetchPartition, FetchTopic};
 use net_wire::messages::list_offsets::{LATEST, ListOffsetsPartition, ListOffsetsTopic};
 use net_wire::messages::metadata::MetadataRequestTopic;
-use net_wire::messages::produce::{PartitionProduceData, TopicProduceData};
+use net_wire::messages::produce::{PartitionProduceData, TopicProduceData, TopicProduceResponse};
 use net_wire::messages::{
     ApiVersionsRequest, CreateTopicsRequest, DeleteTopicsRequest, FetchRequest, ListOffsetsRequest,
     MetadataRequest, ProduceRequest,
 };
 use net_wire::{ErrorCode, Message, Request, Uuid};
 
-use crate::batches::batch;
+use crate::batches::{batch, large};
 use crate::calls::{FETCH, Fetch, PRODUCE, produce};
 use crate::client::Answer;
 use crate::node::{Node, config, on_node};
@@ -181,5 +182,37 @@ fn large_lists_wait_for_their_turn() {
         );
         clients[1].answer::<FetchRequest<'_>>(FETCH).await;
         poll(0).call(&mut clients[0]).await;
+    });
+}
+
+/// Others are many here, so that their turns take a time: what the request takes in virtual time is theirs.
+#[test]
+fn others_have_their_turn_while_many_large_batches_are_worked_on() {
+    on_node(6, config(1), async |node| {
+        let topic = node.topic_with("t", 1, &[("max.message.bytes", "1000")]).await;
+        let mut client = node.connect(0).await;
+        let records = large(600_000);
+        let of_topic = || {
+            let partition_data = vec![PartitionProduceData { index: 0, records: Some(&records) }];
+            TopicProduceData { name: "", topic_id: topic.id, partition_data }
+        };
+        let topic_data = (0..60).map(|_| of_topic()).collect();
+        let request = ProduceRequest { transactional_id: None, acks: 1, timeout_ms: 1_000, topic_data };
+        let io = node.machine().io();
+        let _others: Vec<_> = (0..200)
+            .map(|_| {
+                let other = io.clone();
+                io.spawn(async move {
+                    loop {
+                        other.yield_now().await;
+                    }
+                })
+            })
+            .collect();
+        let answer = client.ask(PRODUCE, &request).await;
+        let error = |topic: &TopicProduceResponse<'_>| topic.partition_responses[0].error_code;
+        assert!(answer.body().responses.iter().map(error).all(|error| error == ErrorCode::MESSAGE_TOO_LARGE));
+        let ordered = node.snapshot(0).await.latencies[1].max();
+        assert!(ordered > 1_000_000, "others had {ordered} ns");
     });
 }
