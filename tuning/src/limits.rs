@@ -141,7 +141,7 @@ fn raise(resource: Resource, name: &'static str) -> Result<ResourceLimit, Tuning
 /// What a broker needs of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needs {
-    /// The oldest kernel the runtime works on.
+    /// The oldest kernel the runtime starts on.
     pub kernel_min: KernelVersion,
     /// Pinned memory below which the runtime refuses to start, bytes.
     pub locked_memory_bytes_min: u64,
@@ -157,7 +157,7 @@ impl Needs {
     #[must_use]
     pub fn of_shards(shard_count: u64, pinned_bytes_per_shard: u64) -> Self {
         Self {
-            kernel_min: KernelVersion { major: 5, minor: 8 },
+            kernel_min: KernelVersion { major: 5, minor: 11 },
             locked_memory_bytes_min: 512 * 1024,
             locked_memory_bytes: shard_count.saturating_mul(pinned_bytes_per_shard),
             open_files: 1 << 20,
@@ -355,7 +355,7 @@ Max locked memory         8388608              unlimited            bytes
     #[test]
     fn each_obstacle_is_a_finding_that_says_what_to_do() {
         let limits = KernelLimits {
-            kernel: KernelVersion { major: 5, minor: 4 },
+            kernel: KernelVersion { major: 5, minor: 10 },
             io_uring: IoUringPolicy::Disabled,
             locked_memory_bytes: ResourceLimit { soft: Some(65_536), hard: Some(65_536) },
             open_files: ResourceLimit { soft: Some(1_024), hard: Some(4_096) },
@@ -365,7 +365,7 @@ Max locked memory         8388608              unlimited            bytes
         use Severity::{Refusal, Warning};
         assert_eq!(severities, [Refusal, Refusal, Refusal, Warning]);
         let texts: Vec<_> = found.iter().map(ToString::to_string).collect();
-        for (text, fix) in texts.iter().zip(["5.8", "sysctl -w", "LimitMEMLOCK", "LimitNOFILE"]) {
+        for (text, fix) in texts.iter().zip(["5.11", "sysctl -w", "LimitMEMLOCK", "LimitNOFILE"]) {
             assert!(text.contains(fix), "{text}");
         }
     }

@@ -56,7 +56,7 @@ fn check_descriptors(shards: u64) -> Result<(), StartError> {
 
 /// Tries to make a ring: the runtime panics, or leaves the process, where it can't.
 fn check_ring() -> Result<(), StartError> {
-    /// Came with Linux 5.11, after all operations the runtime uses.
+    /// Came with Linux 5.11, after all operations the runtime uses; so a kernel that has it has them too.
     const FEATURE_EXT_ARG: u32 = 1 << 8;
     let mut parameters = [0_u32; 30];
     make_ring(&mut parameters)?;

@@ -15,10 +15,10 @@ pub enum StartError {
     #[error("no shard was asked for")]
     NoShards,
     /// The kernel has no `io_uring`.
-    #[error("this kernel has no io_uring: run Linux 5.15 or newer")]
+    #[error("this kernel has no io_uring: run Linux 5.11 or newer")]
     RingMissing,
     /// The kernel's `io_uring` lacks what the runtime needs.
-    #[error("this kernel's io_uring is too old: run Linux 5.15 or newer")]
+    #[error("this kernel's io_uring is too old: run Linux 5.11 or newer")]
     RingTooOld,
     /// `io_uring` is there and forbidden.
     #[error(
