@@ -53,8 +53,8 @@ pub enum PrepareError {
     },
     /// Nothing may be created here.
     #[error(
-        "data folder {} is not formatted. If its drive is mounted and it is to be a new cluster, run `ringlog format --data-dir {}`; otherwise mount the drive",
-        .0.display(), .0.display()
+        "data folder {} is not formatted. If its drive is mounted and it is to be a new cluster, run `ringlog format` with the --config, --data-dir and --node-id of this start; otherwise mount the drive",
+        .0.display()
     )]
     Unformatted(std::path::PathBuf),
     /// The folder holds something else.
@@ -154,5 +154,17 @@ fn identity(format: &Format) -> Identity {
         cluster: ClusterId(format.cluster_id.to_be_bytes()),
         node: format.node,
         directory_id: format.directory_id,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_advice_to_format_names_all_that_says_which_node_it_is() {
+        let said = PrepareError::Unformatted("n7".into()).to_string();
+        assert!(said.starts_with("data folder n7 is not formatted"), "{said}");
+        assert!(["--config", "--data-dir", "--node-id"].iter().all(|option| said.contains(option)), "{said}");
     }
 }
