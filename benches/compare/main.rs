@@ -61,6 +61,8 @@ impl Subject {
 
 /// Compares Ringlog with fio and iperf3 on this machine, and writes what it found to a file.
 #[derive(Clone, Debug, Parser)]
+// `run.sh` names folders and files, and whoever calls it may name others.
+#[command(args_override_self = true)]
 struct Arguments {
     /// What to compare; all of it if nothing is named.
     subjects: Vec<Subject>,

@@ -14,4 +14,5 @@ fi
 
 cargo build --quiet --release --locked --package ringlog --bin ringlog
 cargo build --quiet --release --locked --package benches --bin compare
-exec target/release/compare --results benches/RESULTS.md "$@"
+target=${CARGO_TARGET_DIR:-target}
+exec "$target/release/compare" --folder "$target/compare" --broker "$target/release/ringlog" --results benches/RESULTS.md "$@"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests with real clients need: a C compiler (for librdkafka), kcat and strace from the system's
-# packages, as root and only those that are missing; the Python clients into target/clients/venv. Nothing else is touched.
+# packages, as root and only those that are missing; the Python clients into clients/venv of cargo's target folder. Nothing else is touched.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
