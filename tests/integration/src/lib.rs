@@ -2,7 +2,8 @@
 //!
 //! Each test starts `ringlog serve` as a child process in a folder of its own, as a user would, and talks to it over
 //! sockets. Nothing here looks inside the broker, and nothing stands in for a part of it; where a client isn't
-//! installed, the test that needs it fails and says what to install.
+//! installed, the test that needs it fails and says what to install. One count, of wake-ups as the kernel sees them, is left
+//! out in words on a machine that forbids tracing.
 //!
 //! ```text
 //! tests/*.rs ── Broker ── child process, its folder, its ready line, its stderr, its figures
