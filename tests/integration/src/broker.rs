@@ -16,6 +16,7 @@ use crate::clock::{Deadline, Stopwatch};
 use crate::folder::TestFolder;
 use crate::ports;
 use crate::process::{Line, Process};
+use crate::programs;
 use crate::ready::Ready;
 use crate::stats::Stats;
 
@@ -44,19 +45,28 @@ pub struct Options {
     pub cpus: &'static str,
     /// Where to listen.
     pub ports: Ports,
+    /// Lines of the configuration's table `[kafka]`; without any the broker is started without a configuration.
+    pub kafka: &'static str,
 }
 
 impl Options {
     /// Two shards on two CPUs, any ports.
     #[must_use]
     pub const fn new(name: &'static str) -> Self {
-        Self { name, cpus: "0,1", ports: Ports::Any }
+        Self { name, cpus: "0,1", ports: Ports::Any, kafka: "" }
     }
 
     /// The same, but on ports that it keeps.
     #[must_use]
     pub const fn with_kept_ports(mut self) -> Self {
         self.ports = Ports::Kept;
+        self
+    }
+
+    /// The same, with these lines in the configuration's table `[kafka]`.
+    #[must_use]
+    pub const fn with_kafka(mut self, lines: &'static str) -> Self {
+        self.kafka = lines;
         self
     }
 
@@ -80,6 +90,7 @@ pub struct Broker {
     cpus: &'static str,
     listen: String,
     folder: TestFolder,
+    configured: bool,
     _turn: MutexGuard<'static, ()>,
 }
 
@@ -109,9 +120,23 @@ impl Broker {
         let turn = wait_for_turn();
         let folder = TestFolder::new(options.name);
         let listen = options.listen();
-        let mut broker = Self { running: None, cpus: options.cpus, listen, folder, _turn: turn };
+        let configured = !options.kafka.is_empty();
+        let mut broker = Self { running: None, cpus: options.cpus, listen, folder, configured, _turn: turn };
+        if configured {
+            broker.configure(options.kafka);
+        }
         broker.start_again();
         broker
+    }
+
+    /// Writes a configuration and formats the data folder, which a broker with a configuration doesn't do by itself.
+    fn configure(&self, kafka: &str) {
+        let text = format!("[kafka]\n{kafka}\n");
+        fs::write(self.configuration(), text).expect("a file can be written in the test's folder");
+        let mut format = Command::new(binary::path());
+        format.arg("format").arg("--config").arg(self.configuration());
+        format.arg("--data-dir").arg(self.data_folder());
+        let _ = programs::run(format, b"", Duration::from_secs(START_SECONDS_MAX));
     }
 
     /// Starts it again in its folder, on its CPUs, after [`Broker::kill`] or [`Broker::stop`].
@@ -228,6 +253,9 @@ impl Broker {
         command.args(["serve", "--json", "--listen", &self.listen, "--cpus", self.cpus]);
         command.arg("--data-dir").arg(self.data_folder());
         command.arg("--stats-file").arg(self.stats_path());
+        if self.configured {
+            command.arg("--config").arg(self.configuration());
+        }
         command.current_dir(self.folder.path()).stderr(Stdio::from(self.open_log()));
         command
     }
@@ -248,6 +276,10 @@ impl Broker {
 
     fn log_path(&self) -> PathBuf {
         self.folder.path().join("stderr.log")
+    }
+
+    fn configuration(&self) -> PathBuf {
+        self.folder.path().join("ringlog.toml")
     }
 
     fn stats_path(&self) -> PathBuf {

@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
+use futures_lite::future::block_on;
 use integration::clock::unix_ms;
 use integration::rdkafka_load::{Load, assert_holds};
-use integration::{Broker, Codec, Content, Shape, content, settings, topics};
+use integration::{Broker, Codec, Content, Shape, content, settings};
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::config::ClientConfig;
 
 const TOPIC: &str = "rdkafka";
 const PARTITIONS: i32 = 8;
@@ -27,7 +31,7 @@ fn the_leaders_acknowledgement_is_enough_for_a_client_that_asks_for_no_more() {
 
 fn round_trip(name: &'static str, producer_settings: &[(&str, &str)]) {
     let broker = Broker::start(name);
-    topics::create(broker.address(0), TOPIC, PARTITIONS);
+    create_topic(&broker.bootstrap());
     let content = Content { shape: Shape::Binary, first_timestamp_ms: unix_ms() - 3_600_000 };
     let share = content::records_per_codec(settings::records(), PARTITIONS);
     for (turn, codec) in (0..).zip(Codec::ALL) {
@@ -42,4 +46,16 @@ fn round_trip(name: &'static str, producer_settings: &[(&str, &str)]) {
     }
     let counts = [share * 5; 8];
     assert_holds(&broker.bootstrap(), TOPIC, content, &counts, WAIT);
+}
+
+/// With the client's own request.
+fn create_topic(bootstrap: &str) {
+    let admin: AdminClient<DefaultClientContext> = ClientConfig::new()
+        .set("bootstrap.servers", bootstrap)
+        .create()
+        .expect("librdkafka takes the settings");
+    let topic = NewTopic::new(TOPIC, PARTITIONS, TopicReplication::Fixed(1));
+    let options = AdminOptions::new().request_timeout(Some(WAIT)).operation_timeout(Some(WAIT));
+    let outcome = block_on(admin.create_topics(&[topic], &options)).expect("the broker answers");
+    assert_eq!(outcome, [Ok(TOPIC.to_owned())]);
 }
