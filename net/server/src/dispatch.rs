@@ -132,7 +132,7 @@ fn unsupported_version<I: Io>(request: &Request<I>) -> Response<I> {
 
 /// Decodes the message at the front of `body`. As in Apache's broker, nothing looks at what follows its last field,
 /// and librdkafka depends on that: from version 9 of Metadata on, it asks for all topics with a count of four bytes,
-/// whose first alone already says null.
+/// whose first alone already says null. A produce is read by rules of its own, and to its last byte.
 fn decode_front<'a, M: Message<'a>>(body: &'a [u8], version: i16) -> Result<M, DecodeError> {
     match M::decode(&mut Reader::new(body), version) {
         Err(DecodeError::Trailing { at, .. }) => M::decode(&mut Reader::new(&body[..at.position]), version),
