@@ -92,7 +92,7 @@ pub trait StreamWriter: 'static {
     type Io: Io;
 
     /// Sends all pieces in order. Resolves when the kernel has taken all bytes. Lets other tasks run at least every
-    /// 256 KiB. Dropped before that, the connection is broken in the middle of a piece and must be closed.
+    /// 512 KiB. Dropped before that, the connection is broken in the middle of a piece and must be closed.
     ///
     /// # Errors
     /// As the system says; how much was sent is then unknown.
