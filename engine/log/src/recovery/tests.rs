@@ -409,7 +409,7 @@ fn without_the_fence_a_ghost_of_a_truncated_log_would_come_back() {
 /// nothing of the checksum.
 const TEAR_THAT_MAKES_A_GHOST: core::ops::RangeInclusive<usize> = 8..=17;
 
-/// Why recycled space is zeroed before its use: a write torn inside a header, over a batch of the same size that lay
+/// Why a file used again would have to be zeroed before: a write torn inside a header, over a batch of the same size that lay
 /// there before, gives the old records the new offset, and their checksum is right.
 #[test]
 fn a_header_torn_over_a_stale_batch_gives_the_old_records_a_new_offset() {
@@ -443,7 +443,7 @@ proptest! {
     ) {
         let disk = one_segment(&counts);
         let new = bytes_of(&disk);
-        // The file's earlier life ended where this one begins, as a recycled segment's does: all of it is below.
+        // As if the file were used again, its earlier life ended where this one begins: all of it is below.
         let old_total = i64::from(old_counts.iter().sum::<u32>());
         let mut shifted = Disk::new(*disk.log.config());
         shifted.log = Log::create(*disk.log.config(), offset(old_total), EPOCH);
