@@ -1,6 +1,6 @@
 //! What this host is, read before the first shard starts.
 //!
-//! The crate answers four questions, each in a file of its own:
+//! The crate answers five questions, each in a file of its own:
 //!
 //! ```text
 //! cores        which CPUs may we use, how are they wired, is there a quota?     /proc /sys

@@ -1,8 +1,9 @@
 //! The seam on glommio: one executor a shard, on `io_uring`.
 //!
 //! This crate carries out [`engine_io::Io`] and starts the shards. It decides nothing: what to write where, when to
-//! flush, whom to answer lies above. It is the only crate that names the runtime, and one of the few places with unsafe
-//! code; every site is listed in engine/DESIGN.md, with the traps of the runtime that are worked round here.
+//! flush, whom to answer lies above. It is the only crate that names the runtime, but for a bench that lays the seam
+//! beside it, and the only one with unsafe code; every site in the product is listed in engine/DESIGN.md, with the traps
+//! of the runtime that are worked round here.
 //!
 //! ```text
 //!   run(specs, .., make)                                                        executor, machine

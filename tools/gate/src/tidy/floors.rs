@@ -22,7 +22,6 @@ const FLOORS: &[(u8, &str)] = &[
     (1, "engine/log"),
     (1, "engine/io"),
     (1, "replication"),
-    (1, "net/coordinator"),
     (0, "engine/record"),
     (0, "net/wire"),
 ];
