@@ -24,6 +24,7 @@
 #![forbid(unsafe_code)]
 
 pub mod ledger;
+pub mod limits;
 pub mod payload;
 pub mod plan;
 pub mod recorder;

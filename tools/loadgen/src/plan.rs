@@ -1,5 +1,6 @@
 //! What load to make.
 
+use core::ops::RangeInclusive;
 use core::time::Duration;
 
 use engine_record::Compression;
@@ -8,7 +9,7 @@ use net_client::producer_core::InvalidSettings;
 use net_client::random::Backoff;
 use net_client::{Acks, BatchLimits, ProducerSettings};
 
-use crate::payload::PAYLOAD_HEADER_BYTES;
+use crate::limits;
 
 /// How long an open loop goes on after its end unless told otherwise: enough for what a broker that was started again in
 /// the middle has let wait.
@@ -126,24 +127,52 @@ impl Default for LoadPlan {
 /// A plan that can't be carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPlan {
-    /// Something that must be there at least once isn't.
-    #[error("{0} must be at least 1")]
-    Zero(&'static str),
-    /// Values too small to say whose they are.
-    #[error("records of {record_bytes} bytes; the header that is verified takes {PAYLOAD_HEADER_BYTES}")]
-    RecordTooSmall {
-        /// The size asked for.
-        record_bytes: u32,
+    /// A number is beyond its [limits].
+    #[error("{what}: {value} is outside {first} to {last}")]
+    Number {
+        /// Whose number it is.
+        what: &'static str,
+        /// The number.
+        value: u64,
+        /// The first that is allowed.
+        first: u64,
+        /// The last that is allowed.
+        last: u64,
     },
-    /// More than everything can't be compressible.
-    #[error("{0} percent compressible")]
-    Percent(u8),
-    /// Time must pass.
-    #[error("{0} must be longer than nothing")]
-    NoTime(&'static str),
+    /// A time is beyond its [limits].
+    #[error("{what}: {value:?} is outside {first:?} to {last:?}")]
+    Time {
+        /// Whose time it is.
+        what: &'static str,
+        /// The time.
+        value: Duration,
+        /// The shortest that is allowed.
+        first: Duration,
+        /// The longest that is allowed.
+        last: Duration,
+    },
     /// The producers' settings contradict each other.
     #[error(transparent)]
     Producer(#[from] InvalidSettings),
+}
+
+fn check_number<N: Copy + PartialOrd + Into<u64>>(
+    what: &'static str,
+    value: N,
+    allowed: &RangeInclusive<N>,
+) -> Result<(), InvalidPlan> {
+    let (value, first, last) = (value.into(), (*allowed.start()).into(), (*allowed.end()).into());
+    let is_allowed = (first..=last).contains(&value);
+    is_allowed.then_some(()).ok_or(InvalidPlan::Number { what, value, first, last })
+}
+
+fn check_time(
+    what: &'static str,
+    value: Duration,
+    allowed: &RangeInclusive<Duration>,
+) -> Result<(), InvalidPlan> {
+    let (first, last) = (*allowed.start(), *allowed.end());
+    allowed.contains(&value).then_some(()).ok_or(InvalidPlan::Time { what, value, first, last })
 }
 
 impl LoadPlan {
@@ -152,47 +181,47 @@ impl LoadPlan {
     /// # Errors
     /// See [`InvalidPlan`].
     pub fn check(&self) -> Result<(), InvalidPlan> {
-        let (batches, rate) = match self.pace {
-            Pace::Closed { batches_in_flight } => (u64::from(batches_in_flight), 1),
-            Pace::Open { records_per_second } => (1, records_per_second),
-        };
-        let keys = match self.keys {
-            Keys::None => 1,
-            Keys::Cycle { count } => count,
-        };
-        let counts = [
-            ("partitions", u64::from(self.partitions)),
-            ("producers", u64::from(self.producers)),
-            ("batches in flight", batches),
-            ("records a second", rate),
-            ("keys", keys),
-        ];
-        if let Some((what, _)) = counts.into_iter().find(|(_, count)| *count == 0) {
-            return Err(InvalidPlan::Zero(what));
+        check_number("partitions", self.partitions, &limits::PARTITIONS)?;
+        check_number("producers", self.producers, &limits::PRODUCERS)?;
+        check_number("consumers", self.consumers, &(0..=*limits::CONSUMERS.end()))?;
+        match self.pace {
+            Pace::Closed { batches_in_flight: batches } => {
+                check_number("batches in flight", batches, &limits::BATCHES_IN_FLIGHT)?;
+            }
+            Pace::Open { records_per_second: rate } => {
+                check_number("records a second", rate, &limits::RECORDS_PER_SECOND)?;
+            }
         }
-        if (self.record_bytes as usize) < PAYLOAD_HEADER_BYTES {
-            return Err(InvalidPlan::RecordTooSmall { record_bytes: self.record_bytes });
+        if let Keys::Cycle { count } = self.keys {
+            check_number("keys", count, &limits::KEYS)?;
         }
-        if self.compressible_percent > 100 {
-            return Err(InvalidPlan::Percent(self.compressible_percent));
-        }
-        let times = [("duration", self.duration), ("interval", self.interval)];
-        if let Some((what, _)) = times.into_iter().find(|(_, time)| time.is_zero()) {
-            return Err(InvalidPlan::NoTime(what));
-        }
+        self.check_batches()?;
+        check_time("duration", self.duration, &limits::DURATION)?;
+        check_time("warm-up", self.warmup, &limits::WARMUP)?;
+        check_time("interval", self.interval, &limits::INTERVAL)?;
         Ok(self.producer_settings(0).check()?)
+    }
+
+    fn check_batches(&self) -> Result<(), InvalidPlan> {
+        check_number("bytes of a record", self.record_bytes, &limits::RECORD_BYTES)?;
+        check_number("bytes of a batch", self.batch_bytes, &limits::BATCH_BYTES)?;
+        let percent = self.compressible_percent;
+        check_number("compressible percent", percent, &limits::COMPRESSIBLE_PERCENT)?;
+        let linger_us = u64::try_from(self.linger.as_micros()).unwrap_or(u64::MAX);
+        check_number("microseconds of linger", linger_us, &limits::LINGER_US)
     }
 
     /// The settings of one producer.
     #[must_use]
     pub fn producer_settings(&self, producer: u32) -> ProducerSettings {
         // A batch ends with the record that crosses its size.
-        let request_bytes_max = (self.batch_bytes + self.record_bytes) as usize * 4 + (64 << 10);
+        let (batch_bytes, record_bytes) = (self.batch_bytes as usize, self.record_bytes as usize);
+        let request_bytes_max = (batch_bytes + record_bytes) * 4 + (64 << 10);
         ProducerSettings {
             acks: self.acks,
             is_idempotent: self.is_idempotent,
             batches: BatchLimits {
-                batch_bytes: self.batch_bytes as usize,
+                batch_bytes,
                 linger: Duration::ZERO,
                 request_bytes_max,
                 compression: self.compression,
@@ -211,23 +240,68 @@ impl LoadPlan {
 mod tests {
     use super::*;
 
+    fn refusal(change: impl FnOnce(&mut LoadPlan)) -> InvalidPlan {
+        let mut plan = LoadPlan::default();
+        change(&mut plan);
+        plan.check().unwrap_err()
+    }
+
     #[test]
-    fn the_default_can_be_carried_out_and_each_fault_is_named() {
+    fn the_default_can_be_carried_out_and_a_contradiction_is_named() {
         assert_eq!(LoadPlan::default().check(), Ok(()));
-        let faulty = |change: fn(&mut LoadPlan)| {
-            let mut plan = LoadPlan::default();
-            change(&mut plan);
-            plan.check().unwrap_err()
-        };
-        assert_eq!(faulty(|plan| plan.partitions = 0), InvalidPlan::Zero("partitions"));
-        assert_eq!(faulty(|plan| plan.producers = 0), InvalidPlan::Zero("producers"));
-        let idle = faulty(|plan| plan.pace = Pace::Open { records_per_second: 0 });
-        assert_eq!(idle, InvalidPlan::Zero("records a second"));
-        assert_eq!(faulty(|plan| plan.keys = Keys::Cycle { count: 0 }), InvalidPlan::Zero("keys"));
-        assert_eq!(faulty(|plan| plan.record_bytes = 39), InvalidPlan::RecordTooSmall { record_bytes: 39 });
-        assert_eq!(faulty(|plan| plan.compressible_percent = 101), InvalidPlan::Percent(101));
-        assert_eq!(faulty(|plan| plan.duration = Duration::ZERO), InvalidPlan::NoTime("duration"));
-        let contradiction = faulty(|plan| plan.acks = Acks::Leader);
+        let contradiction = refusal(|plan| plan.acks = Acks::Leader);
         assert_eq!(contradiction, InvalidPlan::Producer(InvalidSettings::IdempotenceNeedsAcksAll));
+    }
+
+    #[test]
+    fn a_number_beyond_its_range_is_refused_with_that() {
+        let none = refusal(|plan| plan.partitions = 0);
+        assert_eq!(none.to_string(), "partitions: 0 is outside 1 to 10000");
+        type Change = fn(&mut LoadPlan);
+        let refused: [(&str, Change); 13] = [
+            ("partitions", |plan| plan.partitions = u32::MAX),
+            ("producers", |plan| plan.producers = 0),
+            ("producers", |plan| plan.producers = u32::MAX),
+            ("consumers", |plan| plan.consumers = u32::MAX),
+            ("batches in flight", |plan| plan.pace = Pace::Closed { batches_in_flight: u32::MAX }),
+            ("records a second", |plan| plan.pace = Pace::Open { records_per_second: 0 }),
+            ("records a second", |plan| plan.pace = Pace::Open { records_per_second: u64::MAX }),
+            ("keys", |plan| plan.keys = Keys::Cycle { count: 0 }),
+            ("bytes of a record", |plan| plan.record_bytes = 39),
+            ("bytes of a record", |plan| plan.record_bytes = u32::MAX),
+            ("bytes of a batch", |plan| plan.batch_bytes = u32::MAX),
+            ("compressible percent", |plan| plan.compressible_percent = 101),
+            ("microseconds of linger", |plan| plan.linger = Duration::from_micros(u64::MAX)),
+        ];
+        for (named, change) in refused {
+            assert!(matches!(refusal(change), InvalidPlan::Number { what, .. } if what == named), "{named}");
+        }
+    }
+
+    #[test]
+    fn a_time_beyond_its_range_is_refused_with_that() {
+        let none = refusal(|plan| plan.duration = Duration::ZERO);
+        assert_eq!(none.to_string(), "duration: 0ns is outside 1ms to 86400s");
+        let endless = refusal(|plan| plan.warmup = Duration::MAX);
+        assert!(matches!(endless, InvalidPlan::Time { what: "warm-up", .. }), "{endless}");
+        assert!(matches!(refusal(|plan| plan.interval = Duration::ZERO), InvalidPlan::Time { .. }));
+    }
+
+    #[test]
+    fn the_largest_load_can_be_carried_out_and_its_requests_are_what_brokers_take() {
+        let largest = LoadPlan {
+            partitions: *limits::PARTITIONS.end(),
+            producers: *limits::PRODUCERS.end(),
+            consumers: *limits::CONSUMERS.end(),
+            record_bytes: *limits::RECORD_BYTES.end(),
+            batch_bytes: *limits::BATCH_BYTES.end(),
+            linger: Duration::from_micros(*limits::LINGER_US.end()),
+            duration: *limits::DURATION.end(),
+            warmup: *limits::WARMUP.end(),
+            ..LoadPlan::default()
+        };
+        assert_eq!(largest.check(), Ok(()));
+        assert!(largest.producer_settings(0).batches.request_bytes_max < 100 << 20);
+        assert!(largest.linger < largest.delivery_timeout, "a batch is given up while it waits");
     }
 }

@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use loadgen::{Keys, LoadPlan, Pace};
+use loadgen::{Keys, LoadPlan, Pace, limits};
 use net_client::{Admin, Resolver};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -34,6 +34,7 @@ use self::report::PhaseReport;
 use self::setting::Setting;
 use crate::client::{self, spawn_thread};
 use crate::failure::Failure;
+use crate::numbers::{number, time};
 use crate::output::{print, tell};
 use crate::produce::{AcksName, CompressionName};
 
@@ -48,48 +49,55 @@ pub(crate) struct Arguments {
     /// Load this broker, of any kind that speaks the protocol [default: one started for the run].
     #[arg(long, value_name = "HOST:PORT")]
     bootstrap: Option<String>,
-    /// So many records a second, open loop only; what isn't sent 10 s after the load's end is never sent [default: the
-    /// maximum first, then 60 % of it].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    /// So many records a second, 1 to 1000000000, open loop only; what isn't sent 10 s after the load's end is never sent
+    /// [default: the maximum first, then 60 % of it].
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = number(limits::RECORDS_PER_SECOND))]
     rate: Option<u64>,
-    /// Partitions of the topic.
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
+    /// Partitions of the topic, 1 to 10000.
+    #[arg(long, value_name = "N", default_value_t = 8, allow_negative_numbers = true)]
+    #[arg(value_parser = number(limits::PARTITIONS))]
     partitions: u32,
-    /// Producers [default: one a generator core].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Producers, 1 to 1000 [default: one a generator core].
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = number(limits::PRODUCERS))]
     producers: Option<u32>,
-    /// Consumers [default: one a generator core].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Consumers, 1 to 1000 [default: one a generator core].
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = number(limits::CONSUMERS))]
     consumers: Option<u32>,
-    /// Bytes of a record's value.
-    #[arg(long, value_name = "N", default_value_t = 1_024)]
+    /// Bytes of a record's value, 40 to 8388608.
+    #[arg(long, value_name = "N", default_value_t = 1_024, allow_negative_numbers = true)]
+    #[arg(value_parser = number(limits::RECORD_BYTES))]
     record_bytes: u32,
-    /// A batch of this size is sent.
-    #[arg(long, value_name = "N", default_value_t = 128 << 10)]
+    /// A batch of so many bytes is sent, 1 to 8388608.
+    #[arg(long, value_name = "N", default_value_t = 128 << 10, allow_negative_numbers = true)]
+    #[arg(value_parser = number(limits::BATCH_BYTES))]
     batch_bytes: u32,
-    /// How long a smaller batch waits for more records, in microseconds.
-    #[arg(long, value_name = "N", default_value_t = 1_000)]
+    /// How long a smaller batch waits for more records, in microseconds, 0 to 10000000.
+    #[arg(long, value_name = "N", default_value_t = 1_000, allow_negative_numbers = true)]
+    #[arg(value_parser = number(limits::LINGER_US))]
     linger_us: u64,
     /// What a batch waits for: all in-sync replicas, the leader, or nothing.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_enum, default_value_t, allow_negative_numbers = true)]
     acks: AcksName,
     /// How batches are compressed.
     #[arg(long, value_enum, default_value_t)]
     compression: CompressionName,
-    /// Give the records this many different keys [default: none].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Give the records this many different keys, 1 to 1000000000000 [default: none].
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = number(limits::KEYS))]
     keys: Option<u64>,
-    /// How long each load is measured, such as 5s, 500ms or 2m.
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
+    /// How long each load is measured, such as 5s, 500ms or 2m, from 1ms to 1440m.
+    #[arg(long, value_name = "TIME", default_value = "5s", allow_hyphen_values = true)]
+    #[arg(value_parser = time(limits::DURATION))]
     duration: Duration,
-    /// How long each load runs before that.
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
+    /// How long each load runs before that, from 0s to 1440m.
+    #[arg(long, value_name = "TIME", default_value = "1s", allow_hyphen_values = true)]
+    #[arg(value_parser = time(limits::WARMUP))]
     warmup: Duration,
     /// Whether producers are idempotent [default: with acks=all].
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     idempotent: Option<bool>,
-    /// Decides everything that is left to chance.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    /// Decides everything that is left to chance, 0 to 18446744073709551615.
+    #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
+    #[arg(value_parser = number(0..=u64::MAX))]
     seed: u64,
     /// Write histograms (.hgrm, .hlog) and the report (JSON) into this folder.
     #[arg(long, value_name = "DIR")]
@@ -103,21 +111,6 @@ pub(crate) struct Arguments {
     /// Print the report as JSON.
     #[arg(long)]
     json: bool,
-}
-
-/// Reads a time: a number and its unit.
-fn parse_duration(text: &str) -> Result<Duration, &'static str> {
-    let wrong = "a time is a number with a unit: 500ms, 5s, 2m";
-    let digits = text.find(|letter: char| !letter.is_ascii_digit()).ok_or(wrong)?;
-    let (number, unit) = text.split_at(digits);
-    let number: u64 = number.parse().map_err(|_| wrong)?;
-    let milliseconds = match unit {
-        "ms" => Some(number),
-        "s" => number.checked_mul(1_000),
-        "m" => number.checked_mul(60_000),
-        _ => None,
-    };
-    milliseconds.map(Duration::from_millis).ok_or(wrong)
 }
 
 /// Makes the loads and tells what came of them.
@@ -225,8 +218,8 @@ fn plan(arguments: &Arguments, shards: u32, pace: Pace) -> LoadPlan {
     LoadPlan {
         pace,
         partitions: arguments.partitions,
-        producers: arguments.producers.unwrap_or(shards),
-        consumers: arguments.consumers.unwrap_or(shards),
+        producers: arguments.producers.unwrap_or(shards.min(*limits::PRODUCERS.end())),
+        consumers: arguments.consumers.unwrap_or(shards.min(*limits::CONSUMERS.end())),
         record_bytes: arguments.record_bytes,
         batch_bytes: arguments.batch_bytes,
         linger: Duration::from_micros(arguments.linger_us),
@@ -254,7 +247,7 @@ fn delete_topic(generator: &Generator, plan: &LoadPlan) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
+    use clap::{CommandFactory, Parser};
     use net_client::Acks;
 
     use super::*;
@@ -307,11 +300,21 @@ mod tests {
     }
 
     #[test]
-    fn a_time_needs_a_unit() {
-        assert_eq!(parse_duration("90s"), Ok(Duration::from_secs(90)));
-        assert_eq!(parse_duration("2m"), Ok(Duration::from_secs(120)));
-        for text in ["", "5", "s", "5 s", "-1s", "5h", "99999999999999999999s", "18446744073709551615m"] {
-            assert!(parse_duration(text).is_err(), "{text}");
+    fn times_have_the_ranges_that_the_help_states() {
+        let help = Command::command().render_long_help().to_string();
+        assert!(help.contains("from 1ms to 1440m") && help.contains("from 0s to 1440m"), "{help}");
+        assert!(
+            parse("--duration 1ms --warmup 0s").is_ok() && parse("--duration 1440m --warmup 1440m").is_ok()
+        );
+        for (line, range) in [
+            ("--duration 0s", "from 1ms to 1440m"),
+            ("--duration -1s", "from 1ms to 1440m"),
+            ("--duration 1441m", "from 1ms to 1440m"),
+            ("--warmup -1s", "from 0s to 1440m"),
+            ("--warmup 86401s", "from 0s to 1440m"),
+        ] {
+            let refused = parse(line).unwrap_err().to_string();
+            assert!(refused.contains(range), "{line}: {refused}");
         }
     }
 

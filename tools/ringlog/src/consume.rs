@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::client::{self, Cluster, MissingTopics, failed_admin};
 use crate::failure::Failure;
+use crate::numbers::number;
 use crate::output::{Counted, Reader, reader, tell};
 
 /// How long to wait for records before looking around again.
@@ -31,14 +32,15 @@ pub(crate) struct Arguments {
     topic: String,
     #[command(flatten)]
     cluster: Cluster,
-    /// Read this partition only [default: all].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
+    /// Read this partition only, 0 to 2147483647 [default: all].
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = number(0..=i32::MAX))]
     partition: Option<i32>,
-    /// Where to begin: earliest, latest, or an offset.
-    #[arg(long, value_name = "WHERE", default_value = "latest", value_parser = parse_from)]
+    /// Where to begin: earliest, latest, or an offset from 0 to 9223372036854775807.
+    #[arg(long, value_name = "WHERE", default_value = "latest", allow_negative_numbers = true)]
+    #[arg(value_parser = parse_from)]
     from: Start,
-    /// Stop after so many records.
-    #[arg(long, value_name = "N")]
+    /// Stop after so many records, 0 to 18446744073709551615.
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = number(0..=u64::MAX))]
     count: Option<u64>,
     /// Stop at what is the end of the partitions now.
     #[arg(long)]
@@ -54,7 +56,9 @@ fn parse_from(text: &str) -> Result<Start, &'static str> {
         "latest" => Ok(Start::Latest),
         number => {
             let offset = number.parse().ok().and_then(Offset::new);
-            offset.map(Start::At).ok_or("earliest, latest, or an offset of 0 or more")
+            offset
+                .map(Start::At)
+                .ok_or("it takes earliest, latest, or an offset from 0 to 9223372036854775807")
         }
     }
 }

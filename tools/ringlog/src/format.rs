@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use net_server::config::NODE_ID_MAX;
 use net_server::format::Unformatted;
 
 use crate::failure::Failure;
+use crate::numbers::number;
 use crate::output::print;
 use crate::serve::{DataFolder, node_and_folder, prepare};
 
@@ -19,8 +21,8 @@ pub(crate) struct Arguments {
     /// The folder; it must be empty or not be there [default: ./ringlog-data].
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// The node's number [default: 1].
-    #[arg(long, value_name = "N")]
+    /// The node's number, 0 to 2147482 [default: 1].
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = number(0..=NODE_ID_MAX))]
     node_id: Option<i32>,
 }
 

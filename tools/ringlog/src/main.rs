@@ -10,6 +10,7 @@ mod consume;
 mod failure;
 mod format;
 mod log_dump;
+mod numbers;
 mod output;
 mod produce;
 mod serve;
@@ -84,6 +85,8 @@ fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
+    use std::any::TypeId;
+
     use clap::CommandFactory;
 
     use super::*;
@@ -111,5 +114,50 @@ mod tests {
                 assert!(Arguments::try_parse_from(typed.split_whitespace()).is_ok(), "{name}: {example}");
             }
         }
+    }
+
+    /// The numbers that `help` states with `to` between them.
+    fn stated_range(help: &str) -> Option<(i128, i128)> {
+        let number = |word: &str| word.trim_matches(|letter: char| !letter.is_ascii_digit()).parse().ok();
+        let words: Vec<_> = help.split_whitespace().collect();
+        let mut ranges = words.windows(3).filter(|words| words[1] == "to");
+        ranges.find_map(|words| number(words[0]).zip(number(words[2])))
+    }
+
+    fn is_number(flag: &clap::Arg) -> bool {
+        let kind = flag.get_value_parser().type_id();
+        let kinds = [TypeId::of::<i32>(), TypeId::of::<i64>(), TypeId::of::<u32>(), TypeId::of::<u64>()];
+        kinds.iter().any(|number| kind == *number)
+    }
+
+    #[test]
+    fn each_number_is_one_of_the_range_that_the_help_states_and_any_other_is_refused_with_that() {
+        let mut numbers = 0;
+        for (name, command) in leaves(&Arguments::command(), "ringlog") {
+            for flag in command.get_arguments().filter(|flag| is_number(flag) && !flag.is_hide_set()) {
+                numbers += 1;
+                let flag_name = flag.get_long().unwrap();
+                let help = flag.get_help().unwrap().to_string();
+                let (first, last) =
+                    stated_range(&help).unwrap_or_else(|| panic!("{name} --{flag_name}: {help}"));
+                let operands = command.get_positionals().map(|_| "operand".to_owned());
+                let operands: Vec<_> = operands.collect();
+                let parse = |value: i128| {
+                    let words = name.split_whitespace().map(str::to_owned).chain(operands.clone());
+                    let said = [format!("--{flag_name}"), value.to_string()];
+                    Arguments::try_parse_from(words.chain(said)).map(drop)
+                };
+                for allowed in [first, last] {
+                    assert!(parse(allowed).is_ok(), "{name} --{flag_name} {allowed}");
+                }
+                for beyond in [first - 1, last + 1, -1, i128::from(u64::MAX) + 1] {
+                    let refused = parse(beyond).unwrap_err().to_string();
+                    let range =
+                        format!("'--{flag_name} <N>': it takes a whole number from {first} to {last}");
+                    assert!(refused.contains(&range), "{name} --{flag_name} {beyond}: {refused}");
+                }
+            }
+        }
+        assert!(numbers > 10, "{numbers}");
     }
 }

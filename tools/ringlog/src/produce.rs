@@ -20,6 +20,7 @@ use self::lines::{Lines, LinesError};
 use self::waiting::Waiting;
 use crate::client::{self, Cluster, MissingTopics, reach};
 use crate::failure::Failure;
+use crate::numbers::number;
 use crate::output::{Counted, print, tell};
 
 /// How long a record may take until it is given up.
@@ -35,14 +36,14 @@ pub(crate) struct Arguments {
     topic: String,
     #[command(flatten)]
     cluster: Cluster,
-    /// Send to this partition [default: by key as the Java client does, else in turn by batches].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]
+    /// Send to this partition, 0 to 2147483647 [default: by key as the Java client does, else in turn by batches].
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = number(0..=i32::MAX))]
     partition: Option<i32>,
     /// Each line is a key and a value, divided by the first of these.
     #[arg(long, value_name = "TEXT", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     key_separator: Option<String>,
     /// What a record waits for: all in-sync replicas, the leader, or nothing.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_enum, default_value_t, allow_negative_numbers = true)]
     acks: AcksName,
     /// How batches are compressed.
     #[arg(long, value_enum, default_value_t)]
@@ -316,6 +317,7 @@ mod tests {
         let acks = |line: &str| Acks::from(arguments(line).acks);
         assert_eq!(acks("t"), Acks::All);
         assert_eq!(acks("t --acks=-1"), Acks::All);
+        assert_eq!(acks("t --acks -1"), Acks::All);
         assert_eq!(acks("t --acks 1"), Acks::Leader);
         assert_eq!(acks("t --acks 0"), Acks::None);
         for line in ["t", "t --acks 1", "t --acks 0", "t --compression zstd"] {

@@ -10,8 +10,10 @@ mod stats;
 use std::path::PathBuf;
 
 use clap::Args;
+use net_server::config::NODE_ID_MAX;
 
 use crate::failure::Failure;
+use crate::numbers::number;
 
 pub(crate) use folder::{DataFolder, prepare};
 pub(crate) use options::node_and_folder;
@@ -35,13 +37,13 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "HOST[:PORT]")]
     pub(crate) advertise: Option<String>,
     /// Run one shard on each of these CPUs, such as 0,2-5; a CPU named twice runs two [default: one on each core].
-    #[arg(long, value_name = "LIST")]
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     pub(crate) cpus: Option<String>,
     /// How clients reach partitions; `shard`: each shard is a broker of its own [default: shard].
     #[arg(long, value_name = "ROUTING")]
     pub(crate) routing: Option<String>,
-    /// This node's number [default: 1].
-    #[arg(long, value_name = "N")]
+    /// This node's number, 0 to 2147482 [default: 1].
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = number(0..=NODE_ID_MAX))]
     pub(crate) node_id: Option<i32>,
     /// When ready, print one line of JSON instead of the description.
     #[arg(long)]
@@ -50,7 +52,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     pub(crate) stats_file: Option<PathBuf>,
     /// End with this process, whatever ends it; it must be the one that started the broker.
-    #[arg(long, value_name = "PID", hide = true)]
+    #[arg(long, value_name = "PID", hide = true, allow_negative_numbers = true, value_parser = number(1..=i32::MAX))]
     pub(crate) parent: Option<i32>,
 }
 

@@ -4,10 +4,12 @@ mod describe;
 
 use clap::{Args, Subcommand};
 use net_client::{Admin, CreateMode, NewTopic};
+use net_server::settings::PARTITIONS_MAX;
 use serde_json::{Value, json};
 
 use crate::client::{self, Cluster, MissingTopics, failed_admin};
 use crate::failure::Failure;
+use crate::numbers::number;
 use crate::output::print;
 
 /// What `ringlog topic` can do.
@@ -33,8 +35,8 @@ pub(crate) enum TopicCommand {
 pub(crate) struct CreateArguments {
     /// The topic's name.
     name: String,
-    /// How many partitions [default: the broker's setting].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    /// How many partitions, 1 to 10000 [default: the broker's setting].
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = number(1..=PARTITIONS_MAX))]
     partitions: Option<u32>,
     /// A setting that differs from the broker's, by Kafka's name; may be given several times.
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_config)]

@@ -86,10 +86,9 @@ impl Arguments {
         refused(error, |key| self.says(key), self.config.as_deref())
     }
 
-    /// Whether the command line says this.
+    /// Whether the command line says this. A node's number is read there only where it is one.
     fn says(&self, key: &str) -> bool {
         match key {
-            "node_id" => self.node_id.is_some(),
             "listen" => self.listen.is_some(),
             "advertise" => self.advertise.is_some(),
             "cpus" => self.cpus.is_some(),
@@ -166,7 +165,7 @@ pub(crate) fn node_and_folder(
 ) -> Result<(NodeId, PathBuf), Failure> {
     let file = config.map(read_file).transpose()?.unwrap_or_default();
     let node = check_node_id(node_id.or(file.node_id).unwrap_or(1));
-    let node = node.map_err(|error| refused(&error, |_| node_id.is_some(), config))?;
+    let node = node.map_err(|error| refused(&error, |_| false, config))?;
     Ok((node, data_dir.or(file.data_dir).unwrap_or_else(|| DATA_DIR.into())))
 }
 
@@ -202,13 +201,14 @@ mod tests {
             ("routing", "--routing", "\"node\""),
             ("listen", "--listen", "\"h:x\""),
             ("advertise", "--advertise", "\"h:x\""),
-            ("node_id", "--node-id", "99999999"),
         ] {
             let in_file = refusal(&format!("{key} = {wrong}\n"), &[]);
             assert!(in_file.starts_with(&format!("configuration FILE: setting `{key}`: ")), "{in_file}");
             let said = refusal("", &[flag, wrong.trim_matches('"')]);
             assert!(said.starts_with(&format!("{flag}: ")), "{said}");
         }
+        let node = refusal("node_id = 99999999\n", &[]);
+        assert!(node.starts_with("configuration FILE: setting `node_id`: "), "{node}");
         let kafka = refusal("[kafka]\nnum.partitions = 0\n", &[]);
         assert!(kafka.starts_with("configuration FILE: setting `num.partitions`: "), "{kafka}");
     }
@@ -218,9 +218,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ringlog.toml");
         fs::write(&path, "node_id = -1\n").unwrap();
-        let refused = |node_id| node_and_folder(Some(&path), None, node_id).unwrap_err().to_string();
-        assert!(refused(None).starts_with("configuration "));
-        assert!(refused(Some(-2)).starts_with("--node-id: "));
+        let read = |node_id| node_and_folder(Some(&path), None, node_id);
+        assert!(read(None).unwrap_err().to_string().starts_with("configuration "));
+        assert_eq!(read(Some(2)).unwrap().0, NodeId(2), "the command line wins");
     }
 
     #[test]
