@@ -53,7 +53,7 @@ pub trait Stream: Sized + 'static {
 
 /// Ends a connection from outside the tasks that read and write it: what they await resolves with an end or an error.
 pub trait Closer: Clone + 'static {
-    /// Shuts both directions down, now. Calling it again does nothing.
+    /// Shuts both directions down, now. What had come by then may still be received. Calling it again does nothing.
     fn close(&self);
 }
 

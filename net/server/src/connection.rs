@@ -130,7 +130,7 @@ impl<I: Io> Connection<I> {
         }
     }
 
-    /// Lets what is under way be answered, then ends the connection.
+    /// Lets what has begun be answered, then ends the connection.
     pub(crate) fn finish(&self) {
         self.replies.close();
         if self.replies.in_flight() == 0 {
@@ -209,6 +209,10 @@ async fn read_requests<I: Io>(
                 return;
             }
         };
+        if !connection.replies.begin() {
+            // It came after all that is to be answered: carried out without an answer, it would be repeated elsewhere.
+            return;
+        }
         connection.reading.now_does(Doing::Working, shard.io().now());
         let reply = dispatch::start(shard, connection, frame).await;
         connection.replies.push(reply);

@@ -22,6 +22,7 @@ pub(crate) struct ReplyQueue<I: Io> {
     capacity: usize,
     in_flight: Cell<usize>,
     closed: Cell<bool>,
+    abandoned: Cell<bool>,
     changed: Signal,
 }
 
@@ -32,6 +33,7 @@ impl<I: Io> ReplyQueue<I> {
             capacity,
             in_flight: Cell::new(0),
             closed: Cell::new(false),
+            abandoned: Cell::new(false),
             changed: Signal::new(),
         }
     }
@@ -50,21 +52,29 @@ impl<I: Io> ReplyQueue<I> {
         }
     }
 
-    /// Adds the reply of the request just started.
+    /// Counts a request that is about to be started: its reply will be pushed, and the queue waits for it. `false` where
+    /// the connection is closing, and the request must not be started.
+    pub(crate) fn begin(&self) -> bool {
+        let may_begin = !self.closed.get();
+        self.in_flight.set(self.in_flight.get() + usize::from(may_begin));
+        may_begin
+    }
+
+    /// Adds the reply of the request begun last.
     pub(crate) fn push(&self, reply: PendingReply<I>) {
-        self.in_flight.set(self.in_flight.get() + 1);
         self.replies.borrow_mut().push_back(reply);
         self.changed.notify();
     }
 
-    /// The next reply to drive; `None` once the queue is closed and empty.
+    /// The next reply to drive; `None` once the queue is closed and everything begun was sent, or nobody is left to send
+    /// to.
     pub(crate) async fn next(&self) -> Option<PendingReply<I>> {
         loop {
             let change = self.changed.wait();
             if let Some(reply) = self.try_next() {
                 return Some(reply);
             }
-            if self.closed.get() {
+            if self.abandoned.get() || (self.closed.get() && self.in_flight.get() == 0) {
                 return None;
             }
             change.await;
@@ -82,7 +92,7 @@ impl<I: Io> ReplyQueue<I> {
         self.changed.notify();
     }
 
-    /// How many requests have been started and not answered.
+    /// How many requests have been begun and not answered.
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight.get()
     }
@@ -96,6 +106,8 @@ impl<I: Io> ReplyQueue<I> {
     /// Drops the replies that nobody will drive any more. What they hold, they hold until then: the request's memory,
     /// and the connection that holds them.
     pub(crate) fn abandon(&self) {
+        self.abandoned.set(true);
         drop(self.replies.take());
+        self.changed.notify();
     }
 }

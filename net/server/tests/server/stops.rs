@@ -1,10 +1,11 @@
 //! Orderly stops.
 
+use core::cell::Cell;
 use core::time::Duration;
 use std::path::Path;
 use std::rc::Rc;
 
-use engine_io::{Io, first};
+use engine_io::{Io, Task, first};
 use net_server::config::{Config, Limits};
 use net_wire::Uuid;
 use net_wire::messages::metadata::MetadataRequestTopic;
@@ -12,7 +13,7 @@ use net_wire::messages::{FetchRequest, MetadataRequest, ProduceRequest};
 use sim::{CrashMode, DiskLatency};
 
 use crate::batches::{batch, large, read};
-use crate::calls::{FETCH, Fetch, PRODUCE, Produce, produce, read_all};
+use crate::calls::{FETCH, Fetch, PRODUCE, Produce, Topic, produce, read_all};
 use crate::client::Client;
 use crate::node::{Node, config, on_node, start};
 
@@ -49,6 +50,71 @@ fn a_stop_answers_what_was_begun() {
             assert_eq!(read_all(&mut client, &topic, partition).await[1].1, "begun");
         }
     });
+}
+
+/// The first batch of a log waits for its file before it has its offsets.
+#[test]
+fn a_stop_answers_what_has_no_order_yet() {
+    on_node(5, config(1), async |node| {
+        let topic = node.topic("t", 1).await;
+        let mut client = node.connect(0).await;
+        let slow = DiskLatency { metadata: SECOND / 10..=SECOND / 10, ..DiskLatency::default() };
+        node.machine().disk().set_latency(slow);
+        let records = batch(&["begun"]);
+        client.send(PRODUCE, &Produce::new(&topic, 0, &records).request()).await;
+        node.pause(SECOND / 20).await;
+        let (setting, config) = node.stop().await;
+        let answer = client.answer::<ProduceRequest<'_>>(PRODUCE).await;
+        let produced = Produce::new(&topic, 0, &records).outcome(&answer);
+        assert_eq!((produced.error.0, produced.base_offset), (0, 0));
+        setting.machine.disk().set_latency(DiskLatency::default());
+        let node = start(setting, config).await.unwrap();
+        let mut client = node.connect(0).await;
+        assert_eq!(read_all(&mut client, &topic, 0).await.len(), 1);
+    });
+}
+
+/// Eight clients, each with one request under way at any time, stopped at some moment.
+#[test]
+fn a_stop_under_load_carries_out_nothing_that_it_does_not_answer() {
+    for seed in 300..340 {
+        on_node(seed, config(1), async |node| {
+            let topic = node.topic("t", 1).await;
+            let mut clients = Vec::new();
+            for _ in 0..8 {
+                clients.push(node.connect(0).await);
+            }
+            let answered = Rc::new(Cell::new(0));
+            let load: Vec<_> = clients
+                .into_iter()
+                .map(|client| {
+                    let (topic, answered) = (topic.clone(), Rc::clone(&answered));
+                    node.setting()
+                        .io
+                        .spawn(async move { produce_until_closed(client, &topic, &answered).await })
+                })
+                .collect();
+            node.pause(Duration::from_micros(20_000 + seed * 37)).await;
+            let (setting, config) = node.stop().await;
+            for client in load {
+                client.join().await;
+            }
+            let node = start(setting, config).await.unwrap();
+            let mut client = node.connect(0).await;
+            assert_eq!(read_all(&mut client, &topic, 0).await.len(), answered.get(), "seed {seed}");
+        });
+    }
+}
+
+async fn produce_until_closed(mut client: Client, topic: &Topic, answered: &Cell<usize>) {
+    let records = batch(&["one"]);
+    loop {
+        client.send(PRODUCE, &Produce::new(topic, 0, &records).request()).await;
+        let Some(answer) = client.try_answer::<ProduceRequest<'_>>(PRODUCE).await else { return };
+        if Produce::new(topic, 0, &records).outcome(&answer).error.is_none() {
+            answered.set(answered.get() + 1);
+        }
+    }
 }
 
 #[test]

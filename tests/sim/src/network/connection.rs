@@ -98,13 +98,14 @@ impl Connection {
         }
     }
 
-    /// `end` neither sends nor receives any more. Gives what is settled: bytes that were never received.
+    /// `end` sends no more, and receives only what has come by now. Gives what is settled: bytes that nobody is left to
+    /// receive.
     pub(crate) fn shut(&mut self, end: usize) -> Vec<Settled> {
         self.ends[end].is_closed = true;
         self.outbound(end).is_ended = true;
         self.inbound(end).is_abandoned = true;
         self.wake(end);
-        self.inbound(end).clear()
+        if self.ends[end].has_reader { Vec::new() } else { self.inbound(end).clear() }
     }
 
     /// `end` learns that the connection is broken. Gives what is settled.

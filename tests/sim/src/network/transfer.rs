@@ -132,6 +132,12 @@ impl World {
             Half::Reader => state.has_reader = false,
             Half::Writer => state.has_writer = false,
         }
+        if half == Half::Reader && state.is_closed {
+            let settled = connection.inbound(end.end).clear();
+            self.settle(settled);
+        }
+        let Some(connection) = self.network.connections.get_mut(&end.connection) else { return };
+        let state = &connection.ends[end.end];
         if !state.has_reader && !state.has_writer {
             self.close_end(end);
             self.remove_unheld(end.connection);
