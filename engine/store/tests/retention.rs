@@ -62,7 +62,11 @@ fn files(machine: &Machine, extension: &str) -> Vec<i64> {
     bases
 }
 
-fn read_at(machine: &Machine, log: &SimLog, offset: Offset) -> Result<engine_store::Read<sim::SimIo>, ReadError> {
+fn read_at(
+    machine: &Machine,
+    log: &SimLog,
+    offset: Offset,
+) -> Result<engine_store::Read<sim::SimIo>, ReadError> {
     machine.run(log.read(ReadRequest {
         offset,
         max_bytes: 1 << 20,
@@ -81,7 +85,9 @@ fn what_exceeds_the_size_to_keep_goes_with_its_files_and_stays_away_after_a_cras
     assert!(deleted.segments > 3 && deleted.bytes == bytes_before - log.size_bytes(), "{deleted:?}");
     assert!(log.size_bytes() >= KEPT_BYTES && log.size_bytes() < KEPT_BYTES + u64::from(SEGMENT_BYTES));
     let start = log.offsets().log_start;
-    assert!(matches!(read_at(&machine, &log, at(0)), Err(ReadError::OutOfRange { log_start, .. }) if log_start == start));
+    assert!(
+        matches!(read_at(&machine, &log, at(0)), Err(ReadError::OutOfRange { log_start, .. }) if log_start == start)
+    );
     check(&machine, &log, &model);
     assert_eq!(files(&machine, "log").first(), Some(&start.value()));
     assert!(files(&machine, "index").iter().all(|base| *base >= start.value()));
@@ -142,7 +148,11 @@ fn a_crash_at_any_moment_of_a_deletion_leaves_a_whole_log_from_the_old_start_or_
             deleting.delete_old_segments().await.unwrap();
         });
         machine.pause(Duration::from_micros(micros));
-        machine.crash(if micros % 2 == 0 { CrashMode::KeepRandomSectors } else { CrashMode::LoseAllUnflushed });
+        machine.crash(if micros % 2 == 0 {
+            CrashMode::KeepRandomSectors
+        } else {
+            CrashMode::LoseAllUnflushed
+        });
         let (_store, log) = machine.start_one();
         check(&machine, &log, &model);
         let start = log.offsets().log_start.value();
