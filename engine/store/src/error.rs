@@ -173,9 +173,6 @@ pub enum Corruption {
     /// The segments don't make a log.
     #[error(transparent)]
     Segments(#[from] engine_log::RecoveredError),
-    /// The records of a batch can't be decompressed.
-    #[error("the records of a batch can't be read")]
-    Records,
 }
 
 /// What is wrong with which file.
@@ -185,7 +182,7 @@ fn damage(file: &Path, position: u64, why: Corruption) -> String {
         Corruption::FileMissing => format!("{file} is missing, and held durable records"),
         Corruption::FileTooShort => format!("{file} ends at byte {position}, before its durable records do"),
         Corruption::Checkpoint(why) => format!("{file} is damaged: {why}"),
-        Corruption::Batch(_) | Corruption::Segments(_) | Corruption::Records => {
+        Corruption::Batch(_) | Corruption::Segments(_) => {
             format!("{file} is damaged at byte {position}: {why}")
         }
     }
@@ -205,8 +202,7 @@ fn advice(file: &Path, why: Corruption) -> String {
             | Corruption::Batch(_)
             | Corruption::FileTooShort
             | Corruption::FileMissing
-            | Corruption::Segments(_)
-            | Corruption::Records,
+            | Corruption::Segments(_),
             _,
         ) => SEGMENT_ADVICE.to_owned(),
     }

@@ -5,9 +5,7 @@ mod support;
 use core::time::Duration;
 
 use engine_io::Io;
-use engine_record::{
-    Compression, CorruptBatch, LeaderEpoch, Offset, RecordBatch, Timestamp, TimestampType, UnverifiedBatch,
-};
+use engine_record::{CorruptBatch, LeaderEpoch, Offset, RecordBatch, TimestampType, UnverifiedBatch};
 use engine_store::{AppendError, AppendOrigin, Piece, ReadBound, ReadError, ReadRequest};
 use proptest::prelude::*;
 use support::client::Client;
@@ -275,71 +273,6 @@ fn indexes_of_sealed_segments_are_loaded_and_dropped_and_rebuilt() {
         assert_eq!(read, model.bytes_from(at(0)));
     }
     assert!(machine.disk().live(&index).is_some(), "a lost index is stored again");
-}
-
-#[test]
-fn a_record_is_found_by_its_time_also_inside_a_compressed_batch() {
-    let machine = Machine::new(14);
-    let (_store, log) = machine.start_one();
-    for (seed, compression) in
-        [Compression::None, Compression::Lz4, Compression::Zstd, Compression::Gzip].iter().enumerate()
-    {
-        let mut builder = engine_record::BatchBuilder::new().with_compression(*compression);
-        for record in 0..10 {
-            let timestamp = Timestamp(i64::try_from(seed).unwrap() * 100 + record);
-            let record = engine_record::NewRecord { timestamp, value: Some(b"value"), ..Default::default() };
-            builder.push(&record).unwrap();
-        }
-        machine.append(&log, &builder.build().unwrap());
-    }
-    let find = |time| machine.run(log.find_timestamp(Timestamp(time))).unwrap();
-    for (time, found, offset) in [(0, 0, 0), (5, 5, 5), (50, 100, 10), (209, 209, 29), (303, 303, 33)] {
-        let record = find(time).unwrap();
-        assert_eq!((record.timestamp, record.offset), (Timestamp(found), at(offset)), "{time}");
-    }
-    assert_eq!(find(310), None);
-    let latest = machine.run(log.max_timestamp()).unwrap().unwrap();
-    assert_eq!((latest.timestamp, latest.offset), (Timestamp(309), at(39)));
-}
-
-#[test]
-fn a_batch_that_expands_too_far_is_found_whole_by_its_time() {
-    let machine = Machine::new(18);
-    let (_store, log) = machine.start_one();
-    for (first, compression) in (0_i64..).step_by(1000).zip([
-        Compression::Zstd,
-        Compression::Gzip,
-        Compression::Lz4,
-        Compression::Snappy,
-    ]) {
-        for value_bytes in [5_000, 700_000] {
-            let mut builder = engine_record::BatchBuilder::new().with_compression(compression);
-            for record in [0, 1, 2] {
-                let timestamp = Timestamp(first + record * 100 + i64::from(value_bytes > 5_000) * 500);
-                let value = vec![b'0'; value_bytes];
-                let record =
-                    engine_record::NewRecord { timestamp, value: Some(&value), ..Default::default() };
-                builder.push(&record).unwrap();
-            }
-            machine.append(&log, &builder.build().unwrap());
-        }
-        let find = |time| machine.run(log.find_timestamp(Timestamp(time))).unwrap().unwrap();
-        let base = first / 1000 * 6;
-        let exact = find(first + 150);
-        assert_eq!(
-            (exact.timestamp, exact.offset),
-            (Timestamp(first + 200), at(base + 2)),
-            "{compression:?}"
-        );
-        let whole = find(first + 550);
-        assert_eq!(
-            (whole.timestamp, whole.offset),
-            (Timestamp(first + 700), at(base + 3)),
-            "{compression:?}"
-        );
-        let latest = machine.run(log.max_timestamp()).unwrap().unwrap();
-        assert_eq!((latest.timestamp, latest.offset), (Timestamp(first + 700), at(base + 3)));
-    }
 }
 
 #[test]

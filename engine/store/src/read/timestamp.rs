@@ -1,30 +1,32 @@
 //! Finding a record by its time: the log names a segment and where to look, the records themselves decide.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use engine_io::Io;
 use engine_log::{BatchPosition, BatchWalk, TimestampCandidate, WalkStop};
 use engine_record::{
-    BATCH_HEADER_BYTES, BatchHeader, Compression, DecompressError, LeaderEpoch, Offset, Records, Timestamp,
-    decompress,
+    BATCH_HEADER_BYTES, BatchHeader, Compression, CorruptBatch, DecompressError, LeaderEpoch, Offset,
+    RecordBatch, Records, Timestamp, decompress,
 };
 
 use super::locate::damaged;
-use crate::error::{Corruption, ReadError};
+use crate::error::ReadError;
 use crate::partition::Partition;
 use crate::segment_file::SegmentFile;
 
-/// To look for a time, a batch's records are decompressed to at most so many times what they take, but to
-/// `RECORDS_BYTES_MIN` in any case and to `RECORDS_BYTES_MAX` in none: the shard does nothing else meanwhile.
-const EXPANSION_MAX: usize = 16;
-const RECORDS_BYTES_MIN: usize = 1 << 20;
-const RECORDS_BYTES_MAX: usize = 16 << 20;
+/// To look for a time, a batch's records are decompressed to at most so many bytes: the shard does nothing else
+/// meanwhile, some milliseconds with the slowest codec.
+const RECORDS_BYTES_MAX: usize = 2 << 20;
+
+/// How many records are gone through in a turn.
+const RECORDS_A_TURN: usize = 8192;
 
 /// How much is read at once to look at headers, in bytes.
 const WINDOW_BYTES: usize = 64 << 10;
 
 /// A record found by its time; or the batch that has it, by the offset of its first record and the time of its latest,
-/// where that expands too far to be looked into. A reader who begins there misses no record of that time.
+/// where that expands too far to be looked into, or its records can't be read as the client sent them. A reader who begins there misses no record of that time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimestampedOffset {
     /// The record's time, or the latest of its batch.
@@ -43,6 +45,14 @@ enum Walked {
     Nothing(BatchPosition),
     /// Nothing up to the segment's end.
     End,
+}
+
+/// Why a batch's records were not looked into to their end.
+enum NotLookedInto {
+    /// They expand too far.
+    TooLarge,
+    /// They aren't records, or not in the batch's codec.
+    Unreadable,
 }
 
 impl<I: Io> Partition<I> {
@@ -108,13 +118,15 @@ impl<I: Io> Partition<I> {
         let _hold = segment.hold();
         let mut at = candidate.floor;
         loop {
+            // Nothing else would wait where the bytes are in memory, however many batches there are to look into.
+            self.shard.io.yield_now().await;
             let bytes = ((candidate.segment_end_position - at.position) as usize).min(WINDOW_BYTES);
             let window =
                 if bytes == 0 { Vec::new() } else { self.fetch(&segment, at.position, bytes).await? };
             match walk(&segment, &window, at, candidate)? {
                 Walked::Batch(begin, header, end) => {
                     let batch = self.fetch_batch(&segment, begin, &header).await?;
-                    if let Some(found) = look_in_batch(&segment, begin, &batch, candidate)? {
+                    if let Some(found) = self.look_in_batch(&segment, begin, &batch, candidate).await? {
                         return Ok(Some(found));
                     }
                     at = end;
@@ -138,8 +150,56 @@ impl<I: Io> Partition<I> {
                 begin.position + u32::try_from(batch.len()).expect("a segment's positions have 32 bits");
             let bytes = (batch_bytes - batch.len()).min(self.shard.config.write_bytes_max);
             batch.extend(self.fetch(segment, position, bytes).await?);
+            self.shard.io.yield_now().await;
         }
         Ok(batch)
+    }
+
+    /// The first record of the batch that is late enough; the whole batch where it can't be looked into.
+    async fn look_in_batch(
+        &self,
+        segment: &SegmentFile<I>,
+        begin: BatchPosition,
+        batch: &[u8],
+        candidate: &TimestampCandidate,
+    ) -> Result<Option<TimestampedOffset>, ReadError> {
+        let broken = |corrupt: CorruptBatch| damaged(segment, begin, corrupt.into());
+        let header = BatchHeader::parse(batch, u32::MAX).map_err(broken)?;
+        let section = batch.get(BATCH_HEADER_BYTES..).unwrap_or_default();
+        match self.look_in_records(&header, begin.offset, section, candidate).await {
+            Ok(found) => return Ok(found),
+            Err(NotLookedInto::TooLarge) => {}
+            Err(NotLookedInto::Unreadable) => {
+                // With the checksum right, this is what the client sent: the file is sound.
+                RecordBatch::parse(batch).map_err(broken)?;
+                let (file, offset) = (segment.path().display(), begin.offset.value());
+                tracing::debug!(%file, offset, "a client's batch was never readable; its time stands for its records");
+            }
+        }
+        Ok(Some(whole_batch(begin.offset, &header, candidate)))
+    }
+
+    /// The first record in a batch's records section that is late enough.
+    async fn look_in_records(
+        &self,
+        header: &BatchHeader,
+        base: Offset,
+        section: &[u8],
+        candidate: &TimestampCandidate,
+    ) -> Result<Option<TimestampedOffset>, NotLookedInto> {
+        let records = records_section(header.compression(), section)?;
+        for (count, record) in (1_usize..).zip(Records::new(header, &records)) {
+            let record = record.map_err(|_| NotLookedInto::Unreadable)?;
+            let offset = record.offset(base).ok_or(NotLookedInto::Unreadable)?;
+            if offset >= candidate.from && record.timestamp >= candidate.timestamp {
+                let (timestamp, leader_epoch) = (record.timestamp, header.leader_epoch);
+                return Ok(Some(TimestampedOffset { timestamp, offset, leader_epoch }));
+            }
+            if count.is_multiple_of(RECORDS_A_TURN) {
+                self.shard.io.yield_now().await;
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -163,50 +223,22 @@ fn walk<I: Io>(
     }
 }
 
-/// How many bytes records may take that take `compressed` bytes in their batch.
-fn records_bytes_max(compressed: usize) -> usize {
-    compressed.saturating_mul(EXPANSION_MAX).clamp(RECORDS_BYTES_MIN, RECORDS_BYTES_MAX)
-}
-
 /// What can be said of a batch that isn't looked into.
 fn whole_batch(base: Offset, header: &BatchHeader, candidate: &TimestampCandidate) -> TimestampedOffset {
     let (timestamp, leader_epoch) = (header.max_timestamp, header.leader_epoch);
     TimestampedOffset { timestamp, offset: base.max(candidate.from), leader_epoch }
 }
 
-/// The first record of the batch that is late enough.
-fn look_in_batch<I: Io>(
-    segment: &SegmentFile<I>,
-    begin: BatchPosition,
-    batch: &[u8],
-    candidate: &TimestampCandidate,
-) -> Result<Option<TimestampedOffset>, ReadError> {
-    let header = BatchHeader::parse(batch, u32::MAX);
-    let header = header.map_err(|corrupt| damaged(segment, begin, corrupt.into()))?;
-    let section = batch.get(BATCH_HEADER_BYTES..).unwrap_or_default();
-    let unreadable = || {
-        let (file, position) = (segment.path().clone(), u64::from(begin.position));
-        ReadError::Corrupt { file, position, why: Corruption::Records }
-    };
-    let decompressed = match header.compression() {
-        Compression::None => None,
-        codec @ (Compression::Gzip | Compression::Snappy | Compression::Lz4 | Compression::Zstd) => {
-            match decompress(codec, section, records_bytes_max(section.len())) {
-                Ok(records) => Some(records),
-                Err(DecompressError::TooLarge { .. }) => {
-                    return Ok(Some(whole_batch(begin.offset, &header, candidate)));
-                }
-                Err(DecompressError::Damaged { .. }) => return Err(unreadable()),
+/// The records of a batch, decompressed where they are compressed.
+fn records_section(codec: Compression, section: &[u8]) -> Result<Cow<'_, [u8]>, NotLookedInto> {
+    match codec {
+        Compression::None => Ok(Cow::Borrowed(section)),
+        Compression::Gzip | Compression::Snappy | Compression::Lz4 | Compression::Zstd => {
+            match decompress(codec, section, RECORDS_BYTES_MAX) {
+                Ok(records) => Ok(Cow::Owned(records)),
+                Err(DecompressError::TooLarge { .. }) => Err(NotLookedInto::TooLarge),
+                Err(DecompressError::Damaged { .. }) => Err(NotLookedInto::Unreadable),
             }
         }
-    };
-    for record in Records::new(&header, decompressed.as_deref().unwrap_or(section)) {
-        let record = record.map_err(|_| unreadable())?;
-        let offset = record.offset(begin.offset).ok_or_else(unreadable)?;
-        if offset >= candidate.from && record.timestamp >= candidate.timestamp {
-            let (timestamp, leader_epoch) = (record.timestamp, header.leader_epoch);
-            return Ok(Some(TimestampedOffset { timestamp, offset, leader_epoch }));
-        }
     }
-    Ok(None)
 }
