@@ -33,7 +33,7 @@ use crate::segment_file::SegmentFile;
 use crate::shard::Shard;
 use crate::truncate::{fence, remove};
 use look::{ClosedEnd, OnDisk};
-use scan::{Scanned, scan_chain};
+use scan::{Scanned, scan_chain, written_behind};
 
 /// What a partition is opened with.
 pub(crate) struct Opening {
@@ -159,7 +159,12 @@ async fn find_closed<I: Io>(
 ) -> Result<Option<Found>, StoreError> {
     let Some(found) = as_closed(entry, opening.config) else { return Ok(None) };
     match on_disk.check_end(&shard.io, found.log.active_segment()).await? {
-        ClosedEnd::AsRecorded => Ok(Some(found)),
+        ClosedEnd::AsRecorded => {
+            for left in on_disk.behind(found.log.active_segment().id()) {
+                remove(&shard.io, &left).await?;
+            }
+            Ok(Some(found))
+        }
         ClosedEnd::GoesOn => {
             tracing::warn!(
                 partition = %opening.at,
@@ -289,7 +294,11 @@ async fn finish<I: Io>(
     for (segment, file) in &scanned.files {
         let path = layout::segment(&folder, segment.0);
         if *segment == last && scanned.cause.is_some() {
-            tracing::warn!(file = %path.display(), position = end, "cut a torn tail off");
+            let bytes_cut = written_behind(file, &path, end).await?;
+            let segments_removed = on_disk.iter().filter(|segment| **segment > last).count();
+            tracing::warn!(
+                file = %path.display(), position = end, bytes_cut, segments_removed, "cut a torn tail off"
+            );
             fence(&shard.io, file, &path, end).await?;
         } else {
             engine_io::DirectFile::flush(file).await.map_err(disk(DiskOperation::Flush, &path))?;

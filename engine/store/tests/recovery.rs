@@ -12,6 +12,7 @@ use engine_store::{AppendError, Appended, Corruption, ReadBound, ReadRequest, St
 use sim::CrashMode;
 use std::rc::Rc;
 use support::client::Client;
+use support::lines::lines_of;
 use support::model::Model;
 use support::{Machine, SimLog, append, at, batch, batch_of, partition};
 
@@ -177,6 +178,30 @@ fn a_torn_tail_is_cut_and_no_ghost_behind_it_ever_comes_back() {
     let live = machine.disk().live(&path).unwrap();
     let found = live.windows(64).any(|window| window == &ghost[61..125]);
     assert!(!found, "nothing of the ghost is left in the file");
+}
+
+#[test]
+fn how_much_of_a_torn_tail_was_cut_is_told() {
+    for bytes_torn in [1, 5_000, 3 << 20] {
+        let machine = Machine::new(79);
+        let (_store, log) = machine.start_one();
+        let mut model = Model::default();
+        fill(&machine, &log, &mut model, 0..5, 2_000);
+        machine.crash(CrashMode::LoseAllUnflushed);
+        let (path, end) = (machine.segment(partition(0), 0), log_bytes(&model));
+        let io = machine.node.io();
+        machine.run(patch(&io, &path, end, &vec![7; bytes_torn]));
+        machine.run(async {
+            let file = io.open(&path, OpenMode::Existing).await.unwrap();
+            file.truncate(8 << 20).await.unwrap();
+        });
+        let lines = lines_of(|| drop(machine.start_one()));
+        let said = format!(
+            "WARN cut a torn tail off file={} position={end} bytes_cut={bytes_torn} segments_removed=0",
+            path.display()
+        );
+        assert!(lines.contains(&said), "{lines:#?}");
+    }
 }
 
 fn log_bytes(model: &Model) -> u64 {

@@ -248,6 +248,28 @@ fn an_idle_partition_gives_back_the_segment_of_a_refused_roll() {
 }
 
 #[test]
+fn an_orderly_end_after_a_refused_roll_is_found_as_it_was_left() {
+    let (machine, store, _log, mut model) = refused_in_a_roll(52);
+    machine.run(store.shutdown()).expect("the store closes");
+    assert!(machine.disk().live(machine.segment(partition(0), 5)).is_some(), "the refused append's file");
+    let lines = lines_of(|| {
+        let (store, log) = machine.start_one();
+        assert_eq!(store.metrics().recoveries, 0, "nothing was scanned");
+        assert!(machine.disk().live(machine.segment(partition(0), 5)).is_none(), "nothing was in it");
+        machine.disk().set_capacity(1 << 40);
+        for (seed, bytes) in [(6, 100), (7, 100_000)] {
+            let bytes = batch(seed, 1, bytes);
+            model.appended(&machine.append_flushed(&log, &bytes), &bytes);
+        }
+        machine.run(store.shutdown()).expect("the store closes");
+    });
+    assert!(lines.is_empty(), "{lines:#?}");
+    let (_store, log) = machine.start_one();
+    let mut client = machine.run(Client::connect(&machine.node));
+    assert_eq!(machine.run(client.read_all(&log, at(0), 200_000)), model.bytes_from(at(0)));
+}
+
+#[test]
 fn a_partition_appended_to_while_others_are_looked_at_is_looked_at_again() {
     for micros in (0..6_000).step_by(97) {
         let machine = Machine::new(300 + micros);

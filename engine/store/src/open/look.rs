@@ -3,6 +3,7 @@
 //!
 //! It costs one listing of the folder and two small reads, whatever the log's size.
 
+use core::ops::Bound;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,9 @@ use crate::layout;
 /// How much of a segment is read at once, in bytes.
 const WINDOW_BYTES: usize = 64 << 10;
 
+/// How much is read at once of a file that seems to hold nothing, in bytes.
+const UNWRITTEN_WINDOW_BYTES: usize = 1 << 20;
+
 /// The segments in a partition's folder and their sizes.
 pub(super) struct OnDisk {
     folder: PathBuf,
@@ -28,7 +32,7 @@ pub(super) struct OnDisk {
 /// Whether a closed log ends where its checkpoint says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ClosedEnd {
-    /// It does.
+    /// It does. Files of segments behind it hold nothing.
     AsRecorded,
     /// There is more behind: the checkpoint is older than the log.
     GoesOn,
@@ -58,6 +62,14 @@ impl OnDisk {
         segments.chain(indexes).collect()
     }
 
+    /// The files of segments behind `last`, the last first.
+    pub(super) fn behind(&self, last: SegmentId) -> Vec<PathBuf> {
+        let behind = (Bound::Excluded(last), Bound::Unbounded);
+        let segments = self.sizes.range(behind).rev().map(|(id, _)| layout::segment(&self.folder, id.0));
+        let indexes = self.indexes.range(behind).rev().map(|id| layout::index(&self.folder, id.0));
+        segments.chain(indexes).collect()
+    }
+
     /// Whether every segment that has batches is there and no shorter than they are.
     ///
     /// # Errors
@@ -83,8 +95,8 @@ impl OnDisk {
     /// [`StoreError::Corrupt`] where its last batches aren't what they were; else as the system says.
     pub(super) async fn check_end<I: Io>(&self, io: &I, active: &Segment) -> Result<ClosedEnd, StoreError> {
         self.check_last_batches(io, active).await?;
-        let is_last = self.sizes.last_key_value().is_none_or(|(last, _)| *last <= active.id());
-        let ends = is_last && !self.has_batch(io, active.id(), active.end()).await?;
+        let ends = !self.has_batch(io, active.id(), active.end()).await?
+            && self.is_unwritten_behind(io, active.id()).await?;
         Ok(if ends { ClosedEnd::AsRecorded } else { ClosedEnd::GoesOn })
     }
 
@@ -107,6 +119,20 @@ impl OnDisk {
         }
         let header = self.read(io, id, at.position, BATCH_HEADER_BYTES).await?;
         Ok(BatchWalk::new(&header, at, u32::MAX).next().is_some())
+    }
+
+    /// Whether the segments behind `last` were never written to: an append had made such a file, and then found no space.
+    async fn is_unwritten_behind<I: Io>(&self, io: &I, last: SegmentId) -> Result<bool, StoreError> {
+        for (id, size) in self.sizes.range((Bound::Excluded(last), Bound::Unbounded)) {
+            for position in (0..*size).step_by(UNWRITTEN_WINDOW_BYTES) {
+                let Ok(position) = u32::try_from(position) else { return Ok(false) };
+                let window = self.read(io, *id, position, UNWRITTEN_WINDOW_BYTES).await?;
+                if window.iter().any(|byte| *byte != 0) {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
     }
 
     async fn read<I: Io>(

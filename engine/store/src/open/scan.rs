@@ -149,4 +149,25 @@ async fn feed<F: DirectFile>(
     }
 }
 
+/// How many bytes behind `end` were written, up to the last that isn't zero. Looks from the file's end on backwards: it
+/// reads the space ahead and little more, however much was written.
+///
+/// # Errors
+/// As the system says.
+pub(super) async fn written_behind<F: DirectFile>(file: &F, path: &Path, end: u32) -> Result<u64, DiskError> {
+    let (end, step) = (u64::from(end), READ_BYTES as u64);
+    let mut to = file.size().await.map_err(disk(DiskOperation::Read, path))?;
+    while to > end {
+        let from = (to - 1) / step * step;
+        let read = file.read(from, READ_BYTES).await.map_err(disk(DiskOperation::Read, path))?;
+        let written =
+            read.as_ref().iter().rposition(|byte| *byte != 0).map_or(0, |last| from + last as u64 + 1);
+        if written > from {
+            return Ok(written.saturating_sub(end));
+        }
+        to = from;
+    }
+    Ok(0)
+}
+
 const _: () = assert!(READ_BYTES.is_multiple_of(BLOCK_BYTES), "reads are of whole blocks");
