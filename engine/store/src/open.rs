@@ -160,6 +160,7 @@ async fn find_closed<I: Io>(
     let Some(found) = as_closed(entry, opening.config) else { return Ok(None) };
     match on_disk.check_end(&shard.io, found.log.active_segment()).await? {
         ClosedEnd::AsRecorded => {
+            // What was made for appends that were then refused.
             for left in on_disk.behind(found.log.active_segment().id()) {
                 remove(&shard.io, &left).await?;
             }

@@ -1,7 +1,8 @@
 //! A look at the files of a log that the checkpoint knows, before anything is built on them: whether they are all there
 //! and as long as they were, and, where nothing is to be scanned, whether the last batches are what they were.
 //!
-//! It costs one listing of the folder and two small reads, whatever the log's size.
+//! It costs one listing of the folder and two small reads, whatever the log's size. Only the file of a refused append,
+//! which lies behind the log's end, is read whole.
 
 use core::ops::Bound;
 use std::collections::{BTreeMap, BTreeSet};
@@ -121,7 +122,8 @@ impl OnDisk {
         Ok(BatchWalk::new(&header, at, u32::MAX).next().is_some())
     }
 
-    /// Whether the segments behind `last` were never written to: an append had made such a file, and then found no space.
+    /// Whether the segments behind `last` were never written to: an append had made such a file, and then found no
+    /// space. Read whole: a file is removed for it.
     async fn is_unwritten_behind<I: Io>(&self, io: &I, last: SegmentId) -> Result<bool, StoreError> {
         for (id, size) in self.sizes.range((Bound::Excluded(last), Bound::Unbounded)) {
             for position in (0..*size).step_by(UNWRITTEN_WINDOW_BYTES) {

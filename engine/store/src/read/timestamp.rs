@@ -16,8 +16,8 @@ use crate::partition::Partition;
 use crate::segment_file::SegmentFile;
 
 /// To look for a time, a batch's records are decompressed to at most so many bytes: the shard does nothing else
-/// meanwhile, some milliseconds with the slowest codec.
-const RECORDS_BYTES_MAX: usize = 2 << 20;
+/// meanwhile, for 3 ms with the slowest codec.
+const RECORDS_BYTES_MAX: usize = 1 << 20;
 
 /// How many records are gone through in a turn.
 const RECORDS_A_TURN: usize = 8192;
@@ -26,7 +26,8 @@ const RECORDS_A_TURN: usize = 8192;
 const WINDOW_BYTES: usize = 64 << 10;
 
 /// A record found by its time; or the batch that has it, by the offset of its first record and the time of its latest,
-/// where that expands too far to be looked into, or its records can't be read as the client sent them. A reader who begins there misses no record of that time.
+/// where that expands too far to be looked into, or was never readable as its client sent it. A reader who begins there
+/// misses no record of that time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimestampedOffset {
     /// The record's time, or the latest of its batch.
