@@ -9,7 +9,7 @@ use net_wire::messages::list_offsets::{
 use net_wire::{ApiKey, ErrorCode};
 use sim::CrashMode;
 
-use crate::batches::{batch, compressed, timed};
+use crate::batches::{RECORDS_AT, batch, compressed, timed, with_bytes};
 use crate::calls::{Topic, impossible_topic_names, produce};
 use crate::client::Client;
 use crate::node::{FIRST_BROKER, config, on_node};
@@ -142,6 +142,30 @@ fn a_time_finds_its_record_within_a_compressed_batch() {
             assert_eq!(produce(&mut client, &topic, 0, &records).await, base);
             let answer = Ask::new(NEWEST, &topic).call(&mut client, time + 5).await;
             assert_eq!(answer, found(NEWEST, time + 10, base + 1), "{codec:?}");
+        }
+    });
+}
+
+#[test]
+fn a_batch_that_its_client_never_made_readable_is_found_whole() {
+    on_node(31, config(1), async |node| {
+        let topic = node.topic("t", 1).await;
+        let mut client = node.connect(0).await;
+        produce(&mut client, &topic, 0, &timed(&[(100, "a"), (200, "b")])).await;
+        let sound = compressed(Compression::Gzip, &[(300, "c"), (400, "d"), (500, "e")]);
+        let unreadable = with_bytes(sound, RECORDS_AT, b"not gzip at all");
+        assert_eq!(produce(&mut client, &topic, 0, &unreadable).await, 2);
+        for version in versions(ApiKey::ListOffsets) {
+            let ask = Ask::new(version, &topic);
+            for time in [201, 300, 450, 500] {
+                assert_eq!(ask.call(&mut client, time).await, found(version, 500, 2), "{time} in v{version}");
+            }
+            assert_eq!(ask.call(&mut client, 150).await, found(version, 200, 1), "v{version}");
+            assert_eq!(ask.call(&mut client, 501).await, nothing_found(), "v{version}");
+            if version >= 7 {
+                let latest = ask.call(&mut client, MAX_TIMESTAMP).await;
+                assert_eq!(latest, found(version, 500, 2), "v{version}");
+            }
         }
     });
 }
