@@ -10,7 +10,7 @@ use engine_io::{Buffer, DirectFile, Io, OpenMode};
 use engine_record::{BATCH_HEADER_BYTES, BatchBuilder, Compression, NewRecord, Timestamp, set_max_timestamp};
 use engine_store::{Corruption, ReadError, TimestampedOffset};
 use support::lines::lines_of;
-use support::{Machine, SimLog, at, partition};
+use support::{Machine, SimLog, SimStore, at, partition};
 
 /// A batch of records of these times, each with a value of so many zeros.
 fn timed(codec: Compression, times: impl IntoIterator<Item = i64>, value_bytes: usize) -> Vec<u8> {
@@ -110,6 +110,15 @@ fn a_batch_that_expands_too_far_is_found_whole_by_its_time() {
     }
 }
 
+/// A log whose batches are all in memory, so that nothing is waited for to read them.
+fn in_memory(seed: u64) -> (Machine, SimStore, SimLog) {
+    let mut machine = Machine::new(seed);
+    machine.config.tail_bytes_per_partition = 8 << 20;
+    machine.log_config.segment_bytes = 8 << 20;
+    let (store, log) = machine.start_one();
+    (machine, store, log)
+}
+
 /// How often another task had its turn while the log was searched for a time.
 fn turns_of_others(machine: &Machine, log: &SimLog, time: i64) -> (u32, Option<TimestampedOffset>) {
     let io = machine.node.io();
@@ -127,8 +136,7 @@ fn turns_of_others(machine: &Machine, log: &SimLog, time: i64) -> (u32, Option<T
 
 #[test]
 fn others_have_a_turn_for_each_batch_that_is_looked_into_in_vain() {
-    let machine = Machine::new(500);
-    let (_store, log) = machine.start_one();
+    let (machine, _store, log) = in_memory(500);
     for codec in [Compression::Gzip, Compression::Snappy, Compression::Lz4, Compression::Zstd] {
         for _ in 0..10 {
             let mut batch = timed(codec, [1, 2, 3], 300_000);
@@ -143,8 +151,7 @@ fn others_have_a_turn_for_each_batch_that_is_looked_into_in_vain() {
 
 #[test]
 fn others_have_their_turn_among_many_records_of_one_batch() {
-    let machine = Machine::new(501);
-    let (_store, log) = machine.start_one();
+    let (machine, _store, log) = in_memory(501);
     machine.append_flushed(&log, &timed(Compression::Zstd, 0..100_000, 0));
     let (few, found) = turns_of_others(&machine, &log, 10);
     assert_eq!(time_and_offset(found), Some((10, 10)));
