@@ -37,6 +37,9 @@ pub enum WalError {
     },
 }
 
+/// The largest number of a frame or an entry: one more can always be counted.
+const NUMBER_MAX: u64 = u64::MAX - 1;
+
 /// The state that a WAL file holds.
 #[derive(Debug, PartialEq)]
 pub struct Recovered {
@@ -118,7 +121,8 @@ impl Recovered {
             bytes: frame.bytes(),
             torn: false,
         };
-        let based = checkpoint.base.index <= checkpoint.snapshot.index;
+        let countable = sequence <= NUMBER_MAX && checkpoint.base.index <= NUMBER_MAX;
+        let based = countable && checkpoint.base.index <= checkpoint.snapshot.index;
         let held = based && log.apply(rest) && log.last_index() >= checkpoint.snapshot.index;
         held.then_some(log).ok_or(WalError::Contradiction { sequence })
     }
@@ -133,7 +137,7 @@ impl Recovered {
         let sequence = frame.header.sequence;
         assert_eq!(sequence, self.sequence + 1, "frames are taken in order");
         assert_eq!(frame.header.previous, self.crc, "frames are taken along the chain");
-        if !self.apply(&records(frame)?) {
+        if sequence > NUMBER_MAX || !self.apply(&records(frame)?) {
             return Err(WalError::Contradiction { sequence });
         }
         self.sequence = sequence;
@@ -179,7 +183,8 @@ impl Recovered {
 
     fn push(&mut self, entry: &Entry) -> bool {
         let term = self.entries.last().map_or(self.checkpoint.base.term, |last| last.term);
-        let follows = entry.index == self.last_index() + 1 && entry.term >= term;
+        let countable = entry.index <= NUMBER_MAX;
+        let follows = countable && entry.index == self.last_index() + 1 && entry.term >= term;
         if follows {
             self.entries.push(entry.clone());
         }

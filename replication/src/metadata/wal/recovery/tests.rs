@@ -92,6 +92,22 @@ fn a_file_without_its_first_frame_is_refused() {
     assert_eq!(recover(&damaged), Err(WalError::NoStart));
 }
 
+/// Found by fuzzing: the number after the last one was looked for.
+#[test]
+fn a_number_after_which_none_can_come_is_refused() {
+    let refused = |sequence| Err(WalError::Contradiction { sequence });
+    let file = |before: u64, frames: &[&[Record]]| {
+        let mut writer = FrameWriter::after(before, 0);
+        frames.iter().flat_map(|records| writer.frame(0, records).bytes).collect::<Vec<_>>()
+    };
+    let start = start_of(1, 1);
+    assert_eq!(recover(&file(u64::MAX - 1, &[&start])), refused(u64::MAX));
+    assert_eq!(recover(&file(u64::MAX - 2, &[&start, &[state(1, 0, 1)]])), refused(u64::MAX));
+    assert_eq!(recover(&file(0, &[&start_of(u64::MAX, 1)])), refused(1));
+    let last = Record::Entries(vec![entry(u64::MAX, 1)]);
+    assert_eq!(recover(&file(0, &[&start_of(u64::MAX - 1, 1), &[last]])), refused(2));
+}
+
 #[test]
 fn damage_to_what_was_durable_is_never_cut_away() {
     let file = File::filled(6);
