@@ -95,6 +95,9 @@ pub(crate) enum ControlError {
     /// There are no producer ids left.
     #[error("there are no producer ids left")]
     ProducerIdsExhausted,
+    /// The drive has no space for what the command would add to the metadata.
+    #[error("the drive has no space left for the metadata; free some or delete topics, then try again")]
+    NoSpace,
     /// The control executor has as many requests as it may.
     #[error("the controller is busy")]
     Busy,

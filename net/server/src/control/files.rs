@@ -8,12 +8,15 @@
 //! The newest log is the one that counts. A new one gets its name when its first frame is durable, and only then do the
 //! files before it go. Frames are written in whole blocks; the last block is padded with zeros and written again when
 //! more comes.
+//!
+//! A log has space ahead, so that a full drive doesn't end the node: while no more is to be had, what would use up the
+//! rest is refused before it is proposed. Space reads as zeros, which end a log as its end does.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use engine_io::{BLOCK_BYTES, Buffer, DirectFile, Io, OpenMode};
+use engine_io::{BLOCK_BYTES, Buffer, DirectFile, Io, OpenMode, is_storage_full};
 use replication::metadata::snapshot::Snapshot;
 use replication::metadata::wal::{self, Recovered, WalFrame};
 
@@ -21,6 +24,28 @@ use replication::metadata::wal::{self, Recovered, WalFrame};
 const SNAPSHOT_BYTES_MAX: usize = 1 << 30;
 /// How much of the log one read takes.
 const READ_BYTES: usize = 1 << 20;
+/// How much space a log gets ahead, in bytes; again once half of it is used.
+const SPACE_BYTES: u64 = 4 << 20;
+/// What a command may take in the log besides its own bytes.
+const FRAME_BYTES_MAX: u64 = 2 * BLOCK_BYTES as u64;
+
+/// How much of a log's space a command must leave, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leave {
+    /// Enough to delete topics, which makes space.
+    ForDeletions,
+    /// Enough to start the node again.
+    ForStarts,
+}
+
+impl Leave {
+    const fn bytes(self) -> u64 {
+        match self {
+            Self::ForDeletions => 1 << 20,
+            Self::ForStarts => 256 << 10,
+        }
+    }
+}
 
 /// Why the metadata's files can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +64,21 @@ pub(crate) enum FilesError {
     Snapshot { path: PathBuf, why: String },
 }
 
+impl FilesError {
+    fn is_storage_full(&self) -> bool {
+        matches!(self, Self::Disk { error, .. } if is_storage_full(error.kind()))
+    }
+}
+
+/// Takes want of space for `false`.
+fn unless_full(done: Result<(), FilesError>) -> Result<bool, FilesError> {
+    match done {
+        Ok(()) => Ok(true),
+        Err(error) if error.is_storage_full() => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> FilesError {
     move |error| FilesError::Disk { what, path: path.to_owned(), error }
 }
@@ -48,6 +88,10 @@ pub(crate) struct MetadataFiles<I: Io> {
     io: I,
     folder: PathBuf,
     wal: WalFile<I>,
+    /// The file of the next log, with its space.
+    next: Option<I::File>,
+    /// Bytes of the commands that were let through since the last append.
+    promised: u64,
 }
 
 /// Writes the first snapshot and the log that builds on it into an empty data folder.
@@ -60,7 +104,8 @@ pub(crate) async fn create<I: Io>(
     let folder = folder_of(data_folder);
     io.create_folder(&folder).await.map_err(failed("creation", &folder))?;
     write_snapshot(io, &folder, snapshot).await?;
-    WalFile::create(io, &folder, frame).await?.file.close().await.map_err(failed("closing", &folder))
+    let file = make_unnamed(io, &folder).await?;
+    WalFile::begin(io, &folder, file, frame).await?.file.close().await.map_err(failed("closing", &folder))
 }
 
 fn folder_of(data_folder: &Path) -> PathBuf {
@@ -73,6 +118,21 @@ fn snapshot_path(folder: &Path, index: u64) -> PathBuf {
 
 fn wal_path(folder: &Path, sequence: u64) -> PathBuf {
     folder.join(format!("{sequence:020}.wal"))
+}
+
+/// Where a log is until its first frame is durable.
+fn unnamed_path(folder: &Path) -> PathBuf {
+    folder.join("next.wal.tmp")
+}
+
+/// An empty file for a log, in place of what a crash may have left of one.
+async fn make_unnamed<I: Io>(io: &I, folder: &Path) -> Result<I::File, FilesError> {
+    let path = unnamed_path(folder);
+    match io.remove_file(&path).await {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed("removal", &path)(error)),
+        Ok(()) | Err(_) => {}
+    }
+    io.open(&path, OpenMode::New).await.map_err(failed("creation", &path))
 }
 
 async fn write_snapshot<I: Io>(io: &I, folder: &Path, snapshot: &Snapshot) -> Result<(), FilesError> {
@@ -88,11 +148,30 @@ impl<I: Io> MetadataFiles<I> {
         let path = newest.ok_or_else(|| FilesError::NoLog(folder.clone()))?;
         let (wal, recovered) = WalFile::open(io, &path).await?;
         let snapshot = read_snapshot(io, &folder, recovered.snapshot().index).await?;
-        Ok((Self { io: io.clone(), folder, wal }, snapshot, recovered))
+        let mut files = Self { io: io.clone(), folder, wal, next: None, promised: 0 };
+        files.make_space().await?;
+        Ok((files, snapshot, recovered))
+    }
+
+    /// Gets more space ahead where it is needed and there is some.
+    pub(crate) async fn make_space(&mut self) -> Result<(), FilesError> {
+        unless_full(self.wal.make_space().await).map(drop)
+    }
+
+    /// Lets a command of `bytes` bytes through where the log keeps space for what is more important.
+    pub(crate) fn admit(&mut self, bytes: usize, leave: Leave) -> bool {
+        let needed = u64::try_from(bytes).unwrap_or(u64::MAX).saturating_add(FRAME_BYTES_MAX);
+        let promised = self.promised.saturating_add(needed);
+        let is_admitted = promised.saturating_add(leave.bytes()) <= self.wal.space();
+        if is_admitted {
+            self.promised = promised;
+        }
+        is_admitted
     }
 
     /// Makes `frames` durable, in order. One write and one flush for all of one file.
     pub(crate) async fn append(&mut self, frames: &[WalFrame]) -> Result<(), FilesError> {
+        self.promised = 0;
         let mut bytes = Vec::new();
         for frame in frames {
             if frame.starts_file {
@@ -105,14 +184,31 @@ impl<I: Io> MetadataFiles<I> {
         self.wal.append(&bytes).await
     }
 
-    /// Makes a snapshot durable under its name.
-    pub(crate) async fn write_snapshot(&self, snapshot: &Snapshot) -> Result<(), FilesError> {
-        write_snapshot(&self.io, &self.folder, snapshot).await
+    /// Makes a snapshot durable under its name, and the file of the log to build on it; `false` where there is no space
+    /// for them, and then it can be tried again.
+    pub(crate) async fn write_snapshot(&mut self, snapshot: &Snapshot) -> Result<bool, FilesError> {
+        Ok(unless_full(self.make_next().await)?
+            && unless_full(write_snapshot(&self.io, &self.folder, snapshot).await)?)
+    }
+
+    async fn make_next(&mut self) -> Result<(), FilesError> {
+        if self.next.is_some() {
+            return Ok(());
+        }
+        let file = make_unnamed(&self.io, &self.folder).await?;
+        let allocated = file.allocate(0, SPACE_BYTES).await;
+        allocated.map_err(failed("allocation", &unnamed_path(&self.folder)))?;
+        self.next = Some(file);
+        Ok(())
     }
 
     /// Goes on in a new log that begins with `frame`, and removes what it doesn't build on.
     async fn begin_file(&mut self, frame: &WalFrame) -> Result<(), FilesError> {
-        let wal = WalFile::create(&self.io, &self.folder, frame).await?;
+        let file = match self.next.take() {
+            Some(file) => file,
+            None => make_unnamed(&self.io, &self.folder).await?,
+        };
+        let wal = WalFile::begin(&self.io, &self.folder, file, frame).await?;
         let replaced = core::mem::replace(&mut self.wal, wal);
         replaced.file.close().await.map_err(failed("closing", &replaced.path))?;
         self.remove_older(frame).await
@@ -162,21 +258,17 @@ struct WalFile<I: Io> {
     position: u64,
     /// What is in it already.
     tail: Vec<u8>,
+    /// Below it the file has space, in bytes.
+    allocated: u64,
 }
 
 impl<I: Io> WalFile<I> {
-    /// Makes a file that begins with `frame`; once resolved it has its name and is durable.
-    async fn create(io: &I, folder: &Path, frame: &WalFrame) -> Result<Self, FilesError> {
-        let path = wal_path(folder, frame.sequence);
-        let unnamed = path.with_extension("wal.tmp");
-        match io.remove_file(&unnamed).await {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(failed("removal", &unnamed)(error));
-            }
-            Ok(()) | Err(_) => {}
-        }
-        let file = io.open(&unnamed, OpenMode::New).await.map_err(failed("creation", &unnamed))?;
-        let mut wal = Self { io: io.clone(), path: path.clone(), file, position: 0, tail: Vec::new() };
+    /// Has an unnamed file begin with `frame`; once resolved it has its name and is durable.
+    async fn begin(io: &I, folder: &Path, file: I::File, frame: &WalFrame) -> Result<Self, FilesError> {
+        let (unnamed, path) = (unnamed_path(folder), wal_path(folder, frame.sequence));
+        let allocated = file.size().await.map_err(failed("sizing", &unnamed))?;
+        let mut wal =
+            Self { io: io.clone(), path: path.clone(), file, position: 0, tail: Vec::new(), allocated };
         wal.append(&frame.bytes).await?;
         io.rename(&unnamed, &path).await.map_err(failed("renaming", &unnamed))?;
         io.flush_folder(folder).await.map_err(failed("flushing", folder))?;
@@ -194,11 +286,27 @@ impl<I: Io> WalFile<I> {
         let block = end / BLOCK_BYTES * BLOCK_BYTES;
         let tail = bytes[block..end].to_vec();
         let position = u64::try_from(block).expect("a file's size has 64 bits");
-        let wal = Self { io: io.clone(), path: path.to_owned(), file, position, tail };
+        let allocated = u64::try_from(bytes.len()).expect("a file's size has 64 bits");
+        let mut wal = Self { io: io.clone(), path: path.to_owned(), file, position, tail, allocated };
         if recovered.is_torn() {
             wal.zero(bytes.len() - block).await?;
         }
         Ok((wal, recovered))
+    }
+
+    /// How much may be appended before more space is needed, in bytes.
+    fn space(&self) -> u64 {
+        self.allocated.saturating_sub(self.position + self.tail.len() as u64)
+    }
+
+    async fn make_space(&mut self) -> Result<(), FilesError> {
+        if self.space() >= SPACE_BYTES / 2 {
+            return Ok(());
+        }
+        let from = self.allocated.next_multiple_of(BLOCK_BYTES as u64);
+        self.file.allocate(from, SPACE_BYTES).await.map_err(failed("allocation", &self.path))?;
+        self.allocated = from + SPACE_BYTES;
+        Ok(())
     }
 
     /// Appends `bytes` and makes them durable.
@@ -215,15 +323,16 @@ impl<I: Io> WalFile<I> {
     }
 
     /// Writes zeros behind the end, so that at least `bytes` bytes from the last block's start on are as they should be.
-    async fn zero(&self, bytes: usize) -> Result<(), FilesError> {
+    async fn zero(&mut self, bytes: usize) -> Result<(), FilesError> {
         self.write_tail(bytes.next_multiple_of(BLOCK_BYTES)).await
     }
 
     /// Writes the tail, padded with zeros to `bytes` bytes, and flushes.
-    async fn write_tail(&self, bytes: usize) -> Result<(), FilesError> {
+    async fn write_tail(&mut self, bytes: usize) -> Result<(), FilesError> {
         let mut buffer = self.io.buffer(bytes);
         buffer.as_mut_slice()[..self.tail.len()].copy_from_slice(&self.tail);
         self.file.write(self.position, Rc::new(buffer)).await.map_err(failed("writing", &self.path))?;
+        self.allocated = self.allocated.max(self.position + bytes as u64);
         self.file.flush().await.map_err(failed("flushing", &self.path))
     }
 }
@@ -237,5 +346,93 @@ async fn read_whole<I: Io>(file: &I::File) -> io::Result<Vec<u8>> {
         if read.as_ref().len() < READ_BYTES {
             return Ok(bytes);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use engine_record::NodeId;
+    use replication::metadata::genesis;
+    use replication::metadata::image::ClusterId;
+    use sim::{CrashMode, Sim, SimIo};
+
+    use super::*;
+
+    const COMMAND_BYTES: usize = 50_000;
+
+    fn frame(sequence: u64) -> WalFrame {
+        WalFrame { sequence, starts_file: false, bytes: vec![0xa5; COMMAND_BYTES] }
+    }
+
+    async fn fill(files: &mut MetadataFiles<SimIo>, leave: Leave) -> usize {
+        let mut taken = 0;
+        while files.admit(COMMAND_BYTES, leave) {
+            files.append(&[frame(2)]).await.unwrap();
+            files.make_space().await.unwrap();
+            taken += 1;
+        }
+        taken
+    }
+
+    #[test]
+    fn on_a_full_drive_what_was_let_through_is_written_and_deletions_go_on_longest() {
+        let sim = Sim::new(1);
+        let node = sim.node();
+        let (io, disk, folder) = (node.io(), node.disk(), Path::new("/data"));
+        sim.block_on(async {
+            let begun = genesis::alone(ClusterId([1; 16]), NodeId(1));
+            create(&io, folder, &begun.snapshot, &begun.frame).await.unwrap();
+            let (mut files, ..) = MetadataFiles::open(&io, folder).await.unwrap();
+            disk.set_capacity(disk.used_bytes());
+            let created = fill(&mut files, Leave::ForDeletions).await;
+            assert!(created >= 50, "{created} commands of what was kept ahead");
+            assert!(fill(&mut files, Leave::ForStarts).await > 5);
+            assert!(files.admit(1_000, Leave::ForStarts) && !files.admit(1 << 20, Leave::ForStarts));
+            files.append(&[frame(2)]).await.unwrap();
+            disk.set_capacity(u64::MAX);
+            files.make_space().await.unwrap();
+            assert!(files.admit(1 << 20, Leave::ForDeletions));
+        });
+    }
+
+    #[test]
+    fn commands_of_one_turn_are_counted_together() {
+        let sim = Sim::new(2);
+        let node = sim.node();
+        sim.block_on(async {
+            let begun = genesis::alone(ClusterId([1; 16]), NodeId(1));
+            create(&node.io(), Path::new("/data"), &begun.snapshot, &begun.frame).await.unwrap();
+            let (mut files, ..) = MetadataFiles::open(&node.io(), Path::new("/data")).await.unwrap();
+            let mut together = Vec::new();
+            while files.admit(COMMAND_BYTES, Leave::ForDeletions) {
+                together.push(frame(2));
+            }
+            node.disk().set_capacity(node.disk().used_bytes());
+            files.append(&together).await.unwrap();
+        });
+    }
+
+    #[test]
+    fn a_snapshot_without_space_is_put_off_and_the_log_goes_on() {
+        let sim = Sim::new(3);
+        let node = sim.node();
+        let (disk, folder) = (node.disk(), Path::new("/data"));
+        sim.block_on(async {
+            let begun = genesis::alone(ClusterId([1; 16]), NodeId(1));
+            create(&node.io(), folder, &begun.snapshot, &begun.frame).await.unwrap();
+            let (mut files, ..) = MetadataFiles::open(&node.io(), folder).await.unwrap();
+            disk.set_capacity(disk.used_bytes());
+            assert!(!files.write_snapshot(&begun.snapshot).await.unwrap());
+            files.append(&[]).await.unwrap();
+            node.crash(CrashMode::LoseAllUnflushed);
+            let (mut files, ..) = MetadataFiles::open(&node.io(), folder).await.unwrap();
+            disk.set_capacity(u64::MAX);
+            assert!(files.write_snapshot(&begun.snapshot).await.unwrap());
+            disk.set_capacity(disk.used_bytes());
+            // The next log has its space already.
+            let first = WalFrame { sequence: 9, starts_file: true, ..begun.frame.clone() };
+            files.append(&[first]).await.unwrap();
+            assert!(fill(&mut files, Leave::ForDeletions).await >= 50);
+        });
     }
 }

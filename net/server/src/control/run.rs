@@ -13,11 +13,12 @@ use replication::metadata::commands::{
 use replication::metadata::driver::{self, Committed, Driver, Effects, Leadership, ProposeError};
 use replication::metadata::image::Image;
 use replication::metadata::reply::Reply;
+use replication::metadata::snapshot::Snapshot;
 
 use super::answers::{Answers, Asker, fresh_topic_id, refuse};
 use super::channel::{ControlError, ControlRequest, Delta, NewTopic};
 use super::create;
-use super::files::{FilesError, MetadataFiles};
+use super::files::{FilesError, Leave, MetadataFiles};
 use crate::config::Config;
 use crate::endpoint;
 use crate::format::Identity;
@@ -69,6 +70,7 @@ async fn run<I: Io>(io: I, mut seat: ControlSeat) -> Result<(), NodeError> {
         let shards = first(seat.requests.receive(), seat.applied.receive());
         match first(first(shards, seat.stop.receive()), tick).await {
             Ok(Ok(Ok(Ok(request)))) => {
+                control.files.make_space().await?;
                 control.take(request);
                 while let Some(request) = seat.requests.try_receive() {
                     control.take(request);
@@ -77,7 +79,10 @@ async fn run<I: Io>(io: I, mut seat: ControlSeat) -> Result<(), NodeError> {
             Ok(Ok(Err(Ok(())))) => {}
             // Every shard is gone, or the node is told to stop.
             Ok(Ok(Ok(Err(_)) | Err(Err(_))) | Err(_)) => return Ok(()),
-            Err(()) => control.driver.tick(),
+            Err(()) => {
+                control.driver.tick();
+                control.write_snapshot().await?;
+            }
         }
         control.turn().await?;
         control.planned = None;
@@ -122,6 +127,8 @@ struct Control<I: Io> {
     leadership: Leadership,
     shards: Vec<ShardEnd>,
     answers: Answers,
+    /// A snapshot that there was no space for.
+    unwritten: Option<Snapshot>,
     /// The reply to the registration, once it is applied.
     registration: Option<(driver::Token, Option<Reply>)>,
 }
@@ -145,6 +152,7 @@ impl<I: Io> Control<I> {
             leadership: Leadership::default(),
             shards: Vec::new(),
             answers: Answers::default(),
+            unwritten: None,
             registration: None,
         })
     }
@@ -227,6 +235,9 @@ impl<I: Io> Control<I> {
         if !self.leadership.active {
             return refuse(asker, ControlError::NotController);
         }
+        if !self.files.admit(command.encode().len(), leave(command)) {
+            return refuse(asker, ControlError::NoSpace);
+        }
         let token = self.answers.token();
         match self.driver.propose(command, token) {
             Ok(()) => self.answers.expect(token, asker),
@@ -262,9 +273,20 @@ impl<I: Io> Control<I> {
             self.leadership = leadership;
         }
         if effects.snapshot_wanted {
-            let snapshot = self.driver.snapshot(&self.image);
-            self.files.write_snapshot(&snapshot).await?;
-            self.driver.snapshot_written(snapshot.position().index);
+            self.unwritten = Some(self.driver.snapshot(&self.image));
+            self.write_snapshot().await?;
+        }
+        Ok(())
+    }
+
+    /// Writes the snapshot that is to be written, if any. Without space for it the log goes on growing until there is.
+    async fn write_snapshot(&mut self) -> Result<(), NodeError> {
+        if let Some(snapshot) = self.unwritten.take() {
+            if self.files.write_snapshot(&snapshot).await? {
+                self.driver.snapshot_written(snapshot.position().index);
+            } else {
+                self.unwritten = Some(snapshot);
+            }
         }
         Ok(())
     }
@@ -294,6 +316,12 @@ impl<I: Io> Control<I> {
         let everywhere = self.shards.iter().map(|shard| shard.applied.index()).min();
         self.answers.shards_applied(everywhere.unwrap_or_default());
     }
+}
+
+/// What a command must leave of the log's space.
+fn leave(command: &Command) -> Leave {
+    let makes_space = matches!(command, Command::DeleteTopic { .. });
+    if makes_space { Leave::ForStarts } else { Leave::ForDeletions }
 }
 
 fn refusal(error: ProposeError) -> ControlError {

@@ -125,6 +125,26 @@ fn a_full_disk_refuses_what_needs_space_and_goes_on_when_there_is_some() {
     });
 }
 
+/// The metadata log has space of its own.
+#[test]
+fn a_full_disk_ends_no_node_however_many_topics_come_and_go() {
+    on_node(7, config(1), async |node| {
+        let disk = node.machine().disk();
+        disk.set_capacity(disk.used_bytes());
+        for number in 0..60 {
+            let name = format!("{number}-{}", "x".repeat(200));
+            let topic = node.topic(&name, 3).await;
+            if number % 3 == 0 {
+                node.delete(&topic).await;
+            }
+        }
+        let node = node.restart().await;
+        node.topic("after", 1).await;
+        let node = node.restart_after(CrashMode::LoseAllUnflushed).await;
+        node.describe("after").await;
+    });
+}
+
 #[test]
 fn a_topic_created_on_a_full_disk_can_be_used_when_there_is_space() {
     let errors = errors_logged(|| {
