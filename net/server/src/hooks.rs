@@ -57,8 +57,8 @@ pub(crate) fn authorize(principal: &Principal, operation: Operation, resource: R
     Decision::Allowed
 }
 
-/// How long a client is to be held back after a request of `bytes` bytes. The reply says so, and the connection is
-/// muted for that time.
+/// How long a client is to be held back after a request of `bytes` bytes: the connection is muted for that time. Nobody
+/// is, yet; replies are to say the time once somebody is.
 pub(crate) fn throttle(_principal: &Principal, _bytes: usize) -> Duration {
     Duration::ZERO
 }

@@ -44,7 +44,8 @@ pub struct BrokerSettings {
     pub auto_create_topics: bool,
     /// `delete.topic.enable`.
     pub delete_topics: bool,
-    /// `fetch.max.bytes`: the most one fetch answers, whatever it asks for.
+    /// `fetch.max.bytes`: the most one fetch answers, whatever it asks for, but for a single larger batch. At most
+    /// 16 MiB: an answer stays in memory until its client has taken it.
     pub fetch_bytes_max: u32,
     /// `socket.request.max.bytes`.
     pub request_bytes_max: u32,
@@ -78,7 +79,7 @@ impl Default for BrokerSettings {
             num_partitions: 1,
             auto_create_topics: true,
             delete_topics: true,
-            fetch_bytes_max: 57_671_680,
+            fetch_bytes_max: FETCH_BYTES_MAX,
             request_bytes_max: 100 << 20,
             connections_max: 16_384,
             connections_per_address_max: 16_384,
@@ -329,9 +330,9 @@ impl BrokerSettings {
             "auto.create.topics.enable" => self.auto_create_topics = given.flag()?,
             "delete.topic.enable" => self.delete_topics = given.flag()?,
             "default.replication.factor" => given.only("1")?,
-            "fetch.max.bytes" => self.fetch_bytes_max = given.number(1024, 1 << 30, FETCH_BYTES)?,
+            "fetch.max.bytes" => self.fetch_bytes_max = given.number(1024, FETCH_BYTES_MAX, FETCH_BYTES)?,
             "socket.request.max.bytes" => {
-                self.request_bytes_max = given.number(1024, 1 << 30, FETCH_BYTES)?
+                self.request_bytes_max = given.number(1024, 1 << 30, REQUEST_BYTES)?
             }
             "max.connections" => self.connections_max = given.number(1, u32::MAX, COUNT)?,
             "max.connections.per.ip" => {
@@ -353,7 +354,11 @@ const COUNT: &str = "a count from 1";
 const BYTES: &str = "a number of bytes from 1 to 1073741824";
 const SEGMENT_BYTES: &str = "a number of bytes from 1048576 to 1073741824";
 const MESSAGE_BYTES: &str = "a number of bytes from 61 to 67108864";
-const FETCH_BYTES: &str = "a number of bytes from 1024 to 1073741824";
+const FETCH_BYTES: &str = "a number of bytes from 1024 to 16777216";
+const REQUEST_BYTES: &str = "a number of bytes from 1024 to 1073741824";
+
+/// The most that `fetch.max.bytes` may be, and what it is unless set.
+const FETCH_BYTES_MAX: u32 = 16 << 20;
 
 /// The most partitions a topic may have.
 pub const PARTITIONS_MAX: u32 = 10_000;
@@ -480,6 +485,14 @@ mod tests {
         let owned: Vec<_> =
             settings.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
         BrokerSettings::from_file(&owned)
+    }
+
+    #[test]
+    fn what_a_fetch_may_answer_is_bounded_where_it_is_set() {
+        assert_eq!(broker(&[]).unwrap().fetch_bytes_max, 16 << 20);
+        assert!(broker(&[("fetch.max.bytes", "16777216")]).is_ok());
+        let refused = broker(&[("fetch.max.bytes", "57671680")]).unwrap_err().to_string();
+        assert!(refused.contains("from 1024 to 16777216"), "{refused}");
     }
 
     #[test]
