@@ -79,8 +79,10 @@ pub struct Limits {
     /// time; others wait for 10 seconds, then their connection is closed. They take up to 50 times as much memory.
     pub list_bytes: u64,
     /// Bytes of replies held by all connections of the shard until their clients have taken them, and whole buffers of
-    /// which they hold a part. Fetches get fewer bytes meanwhile, then wait, then get none; connections whose clients
-    /// take nothing are closed. A reply may exceed it by a buffer or two.
+    /// which they hold a part; what came of produces, until their replies are made, is in it too. Where it is reached,
+    /// fetches get fewer bytes, then wait, then get none. Other large replies, and produces to hundreds of partitions,
+    /// wait for 5 seconds, then their connection is closed; small ones pass all the same. Connections whose clients take
+    /// nothing meanwhile are closed. A reply may exceed it by a buffer or two.
     pub reply_bytes: u64,
     /// Memory for chunks being written and the tails kept for readers, in bytes; appends wait meanwhile.
     pub pool_bytes: u64,

@@ -19,7 +19,7 @@ const PACE_AFTER: Duration = Duration::from_secs(2);
 /// A connection without requests is closed after this (`connections.max.idle.ms`).
 const IDLE_MAX: Duration = Duration::from_secs(600);
 /// Where others wait for the memory of replies, a client must take a part of what is sent to it within this.
-const STUCK_MAX: Duration = Duration::from_secs(10);
+pub(crate) const STUCK_MAX: Duration = Duration::from_secs(10);
 /// A frame must be complete, and a reply taken, within this.
 const TRANSFER_MAX: Duration = Duration::from_secs(300);
 

@@ -13,6 +13,7 @@ use crate::frame_reader::RequestFrame;
 use crate::handlers;
 use crate::hooks;
 use crate::metrics::Stage;
+use crate::reply_memory::{self, ConnectionOutcomes};
 use crate::reply_queue::PendingReply;
 use crate::request_limits;
 use crate::request_memory::Held;
@@ -30,7 +31,7 @@ pub(crate) struct Request<I: Io> {
     frame: Vec<u8>,
     /// Where the body begins in `frame`.
     body: usize,
-    _memory: Held,
+    memory: Held,
 }
 
 impl<I: Io> Request<I> {
@@ -49,13 +50,18 @@ impl<I: Io> Request<I> {
             received_at,
             body: frame.bytes.len() - reader.remaining(),
             frame: frame.bytes,
-            _memory: frame.memory,
+            memory: frame.memory,
         })
     }
 
     /// The body's bytes.
     pub(crate) fn body(&self) -> &[u8] {
         &self.frame[self.body..]
+    }
+
+    /// Its connection's memory for what comes of its requests.
+    pub(crate) fn outcomes(&self) -> &ConnectionOutcomes {
+        self.memory.outcomes()
     }
 
     /// Decodes the body.
@@ -115,11 +121,11 @@ async fn finish<I: Io>(shard: Rc<Shard<I>>, request: Request<I>) -> Response<I> 
         ApiKey::CreateTopics => handlers::create_topics::handle(&shard, &request).await,
         ApiKey::DeleteTopics => handlers::delete_topics::handle(&shard, &request).await,
         ApiKey::InitProducerId => handlers::init_producer_id::handle(&shard, &request).await,
-        ApiKey::DescribeCluster => handlers::describe_cluster::handle(&shard, &request),
+        ApiKey::DescribeCluster => handlers::describe_cluster::handle(&shard, &request).await,
         ApiKey::Produce => unreachable!("a produce request has a first stage of its own"),
     };
     shard.metrics().stage(Stage::of(api), received_at, shard.io().now());
-    answered.unwrap_or_else(Response::Close)
+    reply_memory::paid(&shard, answered.unwrap_or_else(Response::Close)).await
 }
 
 /// Only ApiVersions can be answered in a version the broker doesn't know: with what it does know, in version 0.

@@ -65,6 +65,17 @@ pub(crate) fn told(image: &Image, listener: &ListenerConfig, here: NodeId, reach
     endpoints
 }
 
+/// What an answer takes, at most, that says as much: an estimate in bytes.
+pub(crate) fn told_bytes(image: &Image) -> u64 {
+    /// An endpoint as it is found, put into an answer and encoded, but for its host's name.
+    const ENDPOINT_BYTES: usize = 256;
+    /// Everything else.
+    const ANSWER_BYTES: usize = 512;
+    let host = |endpoint: &ListenerEndpoint| ENDPOINT_BYTES + 4 * endpoint.host.len();
+    let endpoints = image.nodes().flat_map(|node| &node.endpoints).map(host);
+    (ANSWER_BYTES + endpoints.sum::<usize>()) as u64
+}
+
 #[cfg(test)]
 mod tests {
     use replication::metadata::commands::{Command, Incarnation, RegisterNode};

@@ -16,6 +16,7 @@ use engine_io::{Io, deadline, first};
 
 use crate::budget::{Budget, Share};
 use crate::notices::Notice;
+use crate::reply_memory::ConnectionOutcomes;
 use crate::shard::Shard;
 
 /// A small request's frame, its size included, has at most so many bytes.
@@ -48,6 +49,8 @@ pub(crate) struct ConnectionMemory {
     own: Budget,
     /// For small requests where the shard's memory is short.
     small: Budget,
+    /// For what comes of the requests.
+    outcomes: ConnectionOutcomes,
 }
 
 /// What one request holds; given back when dropped.
@@ -57,6 +60,14 @@ pub(crate) struct Held {
     shared: Share,
     /// Its part of what a connection may have anyway, or its turn to go beyond the limit.
     anyway: Option<Share>,
+    outcomes: ConnectionOutcomes,
+}
+
+impl Held {
+    /// The connection's memory for what comes of its requests.
+    pub(crate) fn outcomes(&self) -> &ConnectionOutcomes {
+        &self.outcomes
+    }
 }
 
 impl RequestMemory {
@@ -75,7 +86,8 @@ impl RequestMemory {
     /// For a connection whose frames have at most `frame` bytes.
     pub(crate) fn of_connection(&self, frame: usize) -> ConnectionMemory {
         let own = Budget::new(2 * frame.max(SMALL_BYTES) as u64);
-        ConnectionMemory { shard: self.clone(), own, small: Budget::new(SMALL_BYTES as u64) }
+        let small = Budget::new(SMALL_BYTES as u64);
+        ConnectionMemory { shard: self.clone(), own, small, outcomes: ConnectionOutcomes::new() }
     }
 }
 
@@ -85,10 +97,11 @@ impl ConnectionMemory {
         let own = self.own.take(bytes).await;
         let shared = &self.shard.shared;
         if let Some(shared) = shared.try_take(bytes, shared.total() / 2) {
-            return Held { own, shared, anyway: None };
+            return Held { own, shared, anyway: None, outcomes: self.outcomes.clone() };
         }
         let anyway = self.small.take(bytes.min(self.small.total())).await;
-        Held { own, shared: shared.take_anyway(bytes), anyway: Some(anyway) }
+        let shared = shared.take_anyway(bytes);
+        Held { own, shared, anyway: Some(anyway), outcomes: self.outcomes.clone() }
     }
 
     /// Whether more than half of the shard's memory is free, and nobody waits for it.
@@ -99,7 +112,8 @@ impl ConnectionMemory {
 
     /// What a large request begins with.
     pub(crate) fn nothing(&self) -> Held {
-        Held { own: self.own.take_anyway(0), shared: self.shard.shared.take_anyway(0), anyway: None }
+        let (own, shared) = (self.own.take_anyway(0), self.shard.shared.take_anyway(0));
+        Held { own, shared, anyway: None, outcomes: self.outcomes.clone() }
     }
 
     /// Takes `bytes` more for a large request, of which `lacking` bytes haven't come.

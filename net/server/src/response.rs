@@ -6,6 +6,7 @@ use engine_io::{Io, SendPiece};
 use net_wire::{EncodeError, Message};
 
 use crate::budget::Share;
+use crate::reply_memory;
 
 /// What becomes of a connection after a request.
 pub(crate) enum Response<I: Io> {
@@ -85,6 +86,15 @@ impl<I: Io> Reply<I> {
     pub(crate) fn of(bytes: Vec<u8>) -> Self {
         Self { pieces: vec![ReplyPiece::Memory(SendPiece::Owned(bytes))], memory: None, held: Vec::new() }
     }
+
+    /// The memory that its pieces keep, in bytes. Those that share some are counted as if they didn't.
+    pub(crate) fn bytes_kept(&self) -> u64 {
+        let kept = |piece: &ReplyPiece<I>| match piece {
+            ReplyPiece::Memory(piece) => reply_memory::bytes_kept(piece),
+            ReplyPiece::File { .. } => 0,
+        };
+        self.pieces.iter().map(kept).sum()
+    }
 }
 
 impl<I: Io> Response<I> {
@@ -94,6 +104,18 @@ impl<I: Io> Response<I> {
         match net_wire::frame::encode_response(&mut frame, correlation_id, version, message) {
             Ok(()) => Self::Reply(Reply::of(frame)),
             Err(error) => Self::Close(CloseReason::Encode(error)),
+        }
+    }
+
+    /// The same, with `memory` for what it keeps; what it doesn't need goes back.
+    pub(crate) fn counted(self, mut memory: Share) -> Self {
+        match self {
+            Self::Reply(mut reply) => {
+                memory.set(reply.bytes_kept());
+                reply.memory = Some(memory);
+                Self::Reply(reply)
+            }
+            other @ (Self::Nothing | Self::Close(_)) => other,
         }
     }
 }

@@ -39,7 +39,9 @@ impl<'m, I: Io> Sending<'m, I> {
         match response {
             Response::Reply(mut reply) => {
                 let bytes = reply.pieces.iter().map(ReplyPiece::memory_bytes).sum::<usize>();
-                reply.memory.get_or_insert_with(|| self.memory.take_anyway(bytes as u64));
+                if reply.memory.is_none() {
+                    reply.memory = Some(self.memory.take_anyway(reply.bytes_kept()));
+                }
                 self.bytes += bytes;
                 self.replies.push(reply);
                 None
@@ -49,9 +51,10 @@ impl<'m, I: Io> Sending<'m, I> {
         }
     }
 
-    /// Whether no more are to be waited for.
+    /// Whether no more are to be waited for. Where memory is short, each leaves alone: a client that takes none has one
+    /// made for it, and not as many as go together.
     pub(crate) fn is_full(&self) -> bool {
-        self.bytes >= TOGETHER_BYTES
+        self.bytes >= TOGETHER_BYTES || (self.bytes > 0 && self.memory.free() == 0)
     }
 
     /// How many requests they answer.

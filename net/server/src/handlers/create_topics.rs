@@ -1,6 +1,7 @@
 //! CreateTopics.
 
 use core::cell::OnceCell;
+use core::mem::size_of;
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -16,8 +17,9 @@ use crate::control::channel::{ControlError, CreatedTopic, NewTopic, Placement};
 use crate::dispatch::Request;
 use crate::error_code;
 use crate::hooks::{Decision, Operation, Resource, authorize};
+use crate::reply_memory;
 use crate::response::{CloseReason, Response};
-use crate::settings::{ListedSetting, PARTITIONS_MAX, SettingError, TopicSettings};
+use crate::settings::{ListedSetting, PARTITIONS_MAX, SettingError, TOPIC_SETTINGS, TopicSettings};
 use crate::shard::Shard;
 use crate::turns::Turns;
 
@@ -103,16 +105,33 @@ pub(crate) async fn handle<I: Io>(
     let until = request.received_at.after(timeout);
     // What isn't finished then says so.
     let _in_time = deadline(shard.io(), until, together(AT_ONCE, creations)).await;
-    let outcomes: Vec<_> = wishes
-        .into_iter()
-        .zip(created)
-        .map(|((name, wish), created)| {
-            let outcome = wish.and_then(|wish| outcome(&wish, created.into_inner()));
-            (name, outcome.map_err(|refused| (refused.code(), refused.to_string())))
-        })
-        .collect();
+    // Where there is none, the topics are there all the same: a client that asks again is told so.
+    let bytes = answer_bytes(request, &wishes);
+    let memory = reply_memory::reserve(shard, bytes, bytes).await.ok_or(CloseReason::NoMemory)?;
+    let mut outcomes = Vec::with_capacity(wishes.len());
+    let mut turns = Turns::new(shard.io());
+    for ((name, wish), created) in wishes.into_iter().zip(created) {
+        turns.steps(TOPIC_SETTINGS.len()).await;
+        let outcome = wish.and_then(|wish| outcome(&wish, created.into_inner()));
+        outcomes.push((name, outcome.map_err(|refused| (refused.code(), refused.to_string()))));
+    }
     let topics = outcomes.iter().map(|(name, outcome)| answer(name, outcome)).collect();
-    Ok(request.answer(&CreateTopicsResponse { throttle_time_ms: 0, topics }))
+    Ok(request.answer(&CreateTopicsResponse { throttle_time_ms: 0, topics }).counted(memory))
+}
+
+/// What the answer takes while it is made, at most, in bytes: each topic as it was found, put into an answer and encoded,
+/// which counts twice since it grows. A topic that is made is told with all its settings, so it may be a hundred times as
+/// large as what was asked.
+fn answer_bytes<I: Io>(request: &Request<I>, wishes: &[(&str, Result<Wish, Refused>)]) -> u64 {
+    /// What is said of a topic, but for what it is called and its settings.
+    const TOPIC_BYTES: usize = 512;
+    /// A setting's value, and the setting encoded.
+    const VALUE_BYTES: usize = 32 + 2 * 64;
+    let setting = size_of::<ListedSetting>() + size_of::<CreatableTopicConfigs<'_>>() + VALUE_BYTES;
+    let made = wishes.iter().filter(|(_, wish)| wish.is_ok()).count();
+    // Names, and what is said of them.
+    let names = 4 * request.body().len();
+    (names + wishes.len() * TOPIC_BYTES + made * TOPIC_SETTINGS.len() * setting) as u64
 }
 
 /// What is asked of the controller, each name once and in the order of the request.
@@ -122,11 +141,12 @@ async fn wishes<'a, I: Io>(
     asked: &CreateTopicsRequest<'a>,
 ) -> Vec<(&'a str, Result<Wish, Refused>)> {
     let mut named: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut turns = Turns::new(shard.io());
     for topic in &asked.topics {
+        turns.step().await;
         *named.entry(topic.name).or_default() += 1;
     }
     let mut wishes = Vec::with_capacity(named.len());
-    let mut turns = Turns::new(shard.io());
     for topic in &asked.topics {
         turns.step().await;
         let Decision::Allowed =

@@ -44,9 +44,10 @@ enum Mention {
 struct Mentions<'a>(BTreeMap<(Option<&'a str>, TopicId), Mention>);
 
 impl<'a> Mentions<'a> {
-    fn of(topics: &[DeleteTopicState<'a>]) -> Self {
+    async fn of<I: Io>(topics: &[DeleteTopicState<'a>], turns: &mut Turns<'_, I>) -> Self {
         let mut mentions = BTreeMap::new();
         for topic in topics {
+            turns.step().await;
             let key = (topic.name, TopicId(topic.topic_id.0));
             mentions.entry(key).and_modify(|mention| *mention = Mention::Repeated).or_insert(Mention::Once);
         }
@@ -84,9 +85,9 @@ pub(crate) async fn handle<I: Io>(
     } else {
         asked.topic_names.into_iter().map(by_name).collect()
     };
-    let mut mentions = Mentions::of(&topics);
-    let mut outcomes = Vec::with_capacity(topics.len());
     let mut turns = Turns::new(shard.io());
+    let mut mentions = Mentions::of(&topics, &mut turns).await;
+    let mut outcomes = Vec::with_capacity(topics.len());
     for topic in &topics {
         turns.step().await;
         outcomes.extend(match (refusal(shard, request.version, topic), mentions.answer(topic)) {

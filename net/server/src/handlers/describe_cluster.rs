@@ -11,12 +11,17 @@ use net_wire::messages::describe_cluster::{
 use net_wire::messages::metadata::OPERATIONS_NOT_ASKED;
 
 use crate::dispatch::Request;
+use crate::endpoint;
 use crate::hooks::{Decision, Operation, Resource, authorize};
 use crate::operations::CLUSTER_OPERATIONS;
+use crate::reply_memory;
 use crate::response::{CloseReason, Response};
 use crate::shard::Shard;
 
-pub(crate) fn handle<I: Io>(shard: &Rc<Shard<I>>, request: &Request<I>) -> Result<Response<I>, CloseReason> {
+pub(crate) async fn handle<I: Io>(
+    shard: &Rc<Shard<I>>,
+    request: &Request<I>,
+) -> Result<Response<I>, CloseReason> {
     let asked: DescribeClusterRequest = request.decode()?;
     let Decision::Allowed = authorize(&request.connection.principal, Operation::Describe, Resource::Cluster);
     let refusal = match asked.endpoint_type {
@@ -34,6 +39,8 @@ pub(crate) fn handle<I: Io>(shard: &Rc<Shard<I>>, request: &Request<I>) -> Resul
             ..DescribeClusterResponse::default()
         }));
     }
+    let bytes = endpoint::told_bytes(&shard.image());
+    let memory = reply_memory::reserve(shard, bytes, bytes).await.ok_or(CloseReason::NoMemory)?;
     let image = shard.image();
     let cluster_id = image.cluster().to_string();
     let endpoints = shard.endpoints_told(request.connection.reached);
@@ -49,11 +56,12 @@ pub(crate) fn handle<I: Io>(shard: &Rc<Shard<I>>, request: &Request<I>) -> Resul
         .collect();
     let operations =
         if asked.include_cluster_authorized_operations { CLUSTER_OPERATIONS } else { OPERATIONS_NOT_ASKED };
-    Ok(request.answer(&DescribeClusterResponse {
+    let response = DescribeClusterResponse {
         cluster_id: &cluster_id,
         controller_id: shard.controller_id(),
         brokers,
         cluster_authorized_operations: operations,
         ..DescribeClusterResponse::default()
-    }))
+    };
+    Ok(request.answer(&response).counted(memory))
 }

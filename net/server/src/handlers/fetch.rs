@@ -4,6 +4,7 @@
 //! watermark of any of its partitions to move, or for its time to run out. Sessions (KIP-227) are declined by session
 //! id 0, which is always a legal answer; every request is then a whole one.
 
+use core::mem::size_of;
 use core::time::Duration;
 use std::any::Any;
 use std::rc::Rc;
@@ -39,6 +40,9 @@ const ENDPOINTS_FROM: i16 = 16;
 const WAIT_MAX: Duration = Duration::from_secs(60);
 /// No answer has more bytes of records, but for a single larger batch. They stay in memory until the client takes them.
 const ANSWER_BYTES_MAX: u32 = 16 << 20;
+
+/// What stands before a partition's records in an answer, at most, in bytes.
+const HEAD_BYTES: usize = 64;
 
 /// One partition asked for.
 struct Asked<'a> {
@@ -95,18 +99,23 @@ pub(crate) async fn handle<I: Io>(
                 return Ok(respond(shard, request, &asked, answer).await?);
             }
         }
-        let _at_once = flush_interest(shard, &partitions);
+        let _at_once = flush_interest(shard, &partitions).await;
         // The time running out is looked at above, like a move.
         let _moved = deadline(shard.io(), until, AnyOf(moves)).await;
     }
 }
 
 /// Has the shard flush at once while a reader waits for what is only flushed: whoever wrote it with acks=1 doesn't wait.
-fn flush_interest<I: Io>(shard: &Shard<I>, partitions: &[Asked<'_>]) -> Option<FlushInterest<I>> {
-    partitions.iter().find_map(|asked| {
-        let partition = shard.partition(asked.hosted.ok()?.id).ok()?;
-        partition.settings().awaits_flush().then(|| partition.log().flush_interest())
-    })
+async fn flush_interest<I: Io>(shard: &Shard<I>, partitions: &[Asked<'_>]) -> Option<FlushInterest<I>> {
+    let mut turns = Turns::new(shard.io());
+    for asked in partitions {
+        turns.step().await;
+        let Ok(partition) = asked.hosted.and_then(|hosted| shard.partition(hosted.id)) else { continue };
+        if partition.settings().awaits_flush() {
+            return Some(partition.log().flush_interest());
+        }
+    }
+    None
 }
 
 /// What is wrong with the request as a whole.
@@ -262,11 +271,12 @@ async fn read_all<I: Io>(
         .min(shard.config().broker.fetch_bytes_max)
         .min(ANSWER_BYTES_MAX);
     let wanted = news.map_or(0, |news| news.bytes.min(u64::from(limit)));
+    let heads = (partitions.len() * (size_of::<Fetched<I>>() + HEAD_BYTES)) as u64;
     let memory = match news {
-        Some(news) => reply_memory::reserve(shard, u64::from(news.batch_bytes), wanted).await,
+        Some(news) => reply_memory::reserve(shard, heads + u64::from(news.batch_bytes), heads + wanted).await,
         None => None,
     };
-    let mut room = memory.as_ref().map_or(0, Share::amount);
+    let mut room = memory.as_ref().map_or(0, |memory| memory.amount().saturating_sub(heads));
     let is_cut = room < wanted;
     let mut left = limit;
     let mut nothing_yet = memory.is_some();

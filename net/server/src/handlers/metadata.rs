@@ -1,5 +1,6 @@
 //! Metadata: brokers, topics, leaders. Creates topics on demand where the client and the broker allow it.
 
+use core::mem::size_of;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -14,6 +15,7 @@ use replication::metadata::image::{Image, Topic, broker_id};
 
 use crate::control::channel::{ControlError, NewTopic, Placement};
 use crate::dispatch::Request;
+use crate::endpoint;
 use crate::error_code;
 use crate::hooks::{Decision, Operation, Resource, authorize};
 use crate::operations::{CLUSTER_OPERATIONS, TOPIC_OPERATIONS};
@@ -27,9 +29,6 @@ const NULL_MEANS_ALL_FROM: i16 = 1;
 
 /// From this version on a topic that isn't known by its id has no name.
 const NULL_NAME_FROM: i16 = 12;
-
-/// How much reply memory must be free for an answer to be made.
-const ROOM_BYTES: u64 = 64 << 10;
 
 /// One topic of the answer. It holds nothing of the metadata: others may be created before the answer is written, and
 /// each would have to copy what is held.
@@ -45,23 +44,17 @@ pub(crate) async fn handle<I: Io>(
     let asked: MetadataRequest<'_> = request.decode()?;
     let found = match &asked.topics {
         Some(topics) if !topics.is_empty() || request.version >= NULL_MEANS_ALL_FROM => {
-            let mut found = Vec::new();
-            let mut turns = Turns::new(shard.io());
-            for topic in each_once(topics) {
-                turns.step().await;
-                found.push(find(shard, request, topic, asked.allow_auto_topic_creation).await);
-            }
-            found
+            Some(find_all(shard, request, topics, asked.allow_auto_topic_creation).await)
         }
-        Some(_) | None => {
-            shard.image().topics_by_name().map(|topic| Found::Topic { name: None, id: topic.id }).collect()
-        }
+        Some(_) | None => None,
     };
-    // It may be much larger than what was asked, so it isn't made while there is no memory for replies.
-    let Some(_room) = reply_memory::reserve(shard, ROOM_BYTES, ROOM_BYTES).await else {
-        return Err(CloseReason::NoMemory);
-    };
+    // It may be much larger than what was asked, so nothing of it is made while there is no memory for all.
+    let bytes = answer_bytes(shard, found.as_deref()).await;
+    let memory = reply_memory::reserve(shard, bytes, bytes).await.ok_or(CloseReason::NoMemory)?;
     let image = shard.image();
+    let found = found.unwrap_or_else(|| {
+        image.topics_by_name().map(|topic| Found::Topic { name: None, id: topic.id }).collect()
+    });
     let operations = |asked: bool, all: i32| if asked { all } else { OPERATIONS_NOT_ASKED };
     let topic_operations = operations(asked.include_topic_authorized_operations, TOPIC_OPERATIONS);
     let endpoints = shard.endpoints_told(request.connection.reached);
@@ -92,7 +85,58 @@ pub(crate) async fn handle<I: Io>(
         ),
         ..MetadataResponse::default()
     };
-    Ok(request.answer(&response))
+    Ok(request.answer(&response).counted(memory))
+}
+
+/// Looks for the topics asked for, each once.
+async fn find_all<'a, I: Io>(
+    shard: &Rc<Shard<I>>,
+    request: &Request<I>,
+    topics: &[MetadataRequestTopic<'a>],
+    may_create: bool,
+) -> Vec<Found<'a>> {
+    let mut found = Vec::new();
+    let mut turns = Turns::new(shard.io());
+    for topic in each_once(topics) {
+        turns.step().await;
+        found.push(find(shard, request, topic, may_create).await);
+    }
+    found
+}
+
+/// What the answer takes while it is made, at most, in bytes; `None` asks for all topics.
+async fn answer_bytes<I: Io>(shard: &Shard<I>, found: Option<&[Found<'_>]>) -> u64 {
+    let mut bytes = endpoint::told_bytes(&shard.image());
+    let Some(found) = found else {
+        return bytes + shard.image().topics().map(|topic| topic_bytes(topic)).sum::<u64>();
+    };
+    let mut turns = Turns::new(shard.io());
+    for found in found {
+        turns.step().await;
+        bytes += match found {
+            Found::Topic { id, .. } => {
+                shard.image().topic(*id).map_or(TOPIC_BYTES, |topic| topic_bytes(topic))
+            }
+            Found::Missing { name, .. } => TOPIC_BYTES + 2 * name.map_or(0, str::len) as u64,
+        };
+    }
+    bytes
+}
+
+/// A topic as it is found, put into an answer and encoded, but for its name and partitions. The encoded answer counts
+/// twice, here and below: it grows.
+const TOPIC_BYTES: u64 = (size_of::<Found<'_>>() + size_of::<MetadataResponseTopic<'_>>() + 2 * 48) as u64;
+
+fn topic_bytes(topic: &Topic) -> u64 {
+    /// A partition encoded, but for its replicas.
+    const ENCODED_BYTES: usize = 32;
+    /// What a list of replicas takes beside them.
+    const LIST_BYTES: usize = 32;
+    let replicas = topic.partitions.iter().map(|partition| partition.replicas.len()).max().unwrap_or(0);
+    let lists = 2 * (LIST_BYTES + 2 * size_of::<i32>() * replicas);
+    let encoded = ENCODED_BYTES + 2 * size_of::<i32>() * replicas;
+    let partition = size_of::<MetadataResponsePartition>() + lists + 2 * encoded;
+    TOPIC_BYTES + (2 * topic.name.len() + topic.partitions.len() * partition) as u64
 }
 
 /// The topics asked for without those that were asked for before: a short list could make a long answer otherwise.
@@ -190,5 +234,73 @@ fn describe<'i>(image: &Image, topic: &'i Topic, operations: i32) -> MetadataRes
         is_internal: false,
         partitions: partitions.collect(),
         topic_authorized_operations: operations,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use engine_record::{LeaderEpoch, NodeId};
+    use replication::metadata::commands::{Command, Incarnation, RegisterNode};
+    use replication::metadata::image::{ClusterId, Partition};
+    use replication::metadata::lanes::Lane;
+
+    use super::*;
+
+    fn image(nodes: i32) -> Image {
+        let mut image = Image::new(ClusterId([1; 16]));
+        for (index, node) in (1..).zip(0..nodes) {
+            let register = RegisterNode {
+                node: NodeId(node),
+                directory_id: 1,
+                incarnation: Incarnation(1),
+                shards: 1,
+                endpoints: Vec::new(),
+                clean_start: true,
+            };
+            image.apply(index, &Command::RegisterNode(register));
+        }
+        image
+    }
+
+    fn topic(partitions: usize, replicas: i32) -> Topic {
+        let nodes: Vec<NodeId> = (0..replicas).map(NodeId).collect();
+        let partition = Partition {
+            replicas: nodes.clone(),
+            isr: nodes,
+            leader: Some(NodeId(0)),
+            leader_epoch: LeaderEpoch(1),
+            partition_epoch: 1,
+            lane: Lane::default(),
+        };
+        let partitions = vec![partition; partitions];
+        Topic { id: TopicId([7; 16]), name: "x".repeat(249), partitions, configs: std::collections::BTreeMap::new() }
+    }
+
+    /// The bytes of what is made for the topic, and of it encoded twice.
+    fn bytes_made(image: &Image, topic: &Topic, version: i16) -> usize {
+        let described = describe(image, topic, OPERATIONS_NOT_ASKED);
+        let lists = |partition: &MetadataResponsePartition| {
+            4 * (partition.replica_nodes.capacity() + partition.isr_nodes.capacity())
+        };
+        let made = size_of::<MetadataResponseTopic<'_>>()
+            + described.partitions.capacity() * size_of::<MetadataResponsePartition>()
+            + described.partitions.iter().map(lists).sum::<usize>();
+        let response = MetadataResponse { topics: vec![described], ..MetadataResponse::default() };
+        let mut frame = Vec::new();
+        net_wire::frame::encode_response(&mut frame, 1, version, &response).unwrap();
+        made + 2 * frame.len()
+    }
+
+    #[test]
+    fn no_topic_takes_more_than_is_expected() {
+        for (partitions, replicas) in [(0, 0), (1, 1), (1_000, 1), (1_000, 3), (1_000, 5), (50, 100)] {
+            let (image, topic) = (image(replicas), topic(partitions, replicas));
+            for version in 0..=13 {
+                let made = bytes_made(&image, &topic, version) as u64;
+                let expected = topic_bytes(&topic);
+                // Beside the topic, a frame has some bytes of its own.
+                assert!(made <= expected + 100, "{made} bytes, not {expected}: {partitions} of {replicas}");
+            }
+        }
     }
 }

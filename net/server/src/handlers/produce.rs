@@ -1,8 +1,10 @@
 //! Produce: appends a batch to each partition named, and answers when the client's `acks` are fulfilled.
 //!
 //! Stage one runs when the request is read: each batch is checked and appended, which fixes its offsets and copies its
-//! bytes, so the request's own memory can go. Stage two waits for what `acks` asks for and answers.
+//! bytes, so the request's own memory can go; what came of it has memory of its own until it is answered. Stage two
+//! waits for what `acks` asks for and answers.
 
+use core::mem::size_of;
 use core::time::Duration;
 use std::rc::Rc;
 
@@ -22,6 +24,7 @@ use crate::error_code;
 use crate::hooks::{Decision, Operation, Resource, authorize};
 use crate::metrics::Stage;
 use crate::partition::Partition;
+use crate::reply_memory::{self, Queued};
 use crate::reply_queue::PendingReply;
 use crate::request_limits;
 use crate::response::{CloseReason, Response};
@@ -114,6 +117,11 @@ pub(crate) async fn start<I: Io>(shard: &Rc<Shard<I>>, request: Request<I>) -> P
         Some(_) => None,
     };
     let acks = acks.unwrap_or(Acks::Leader);
+    let (expected, outcomes) = (expected_bytes::<I>(&view), request.outcomes());
+    let reserved = reply_memory::reserve_queued(shard, &request.connection, outcomes, expected).await;
+    let Some(mut memory) = reserved else {
+        return Box::pin(core::future::ready(Response::Close(CloseReason::NoMemory)));
+    };
     let mut topics = Vec::with_capacity(view.topics().len());
     let mut turns = Turns::new(shard.io());
     for topic in view.topics() {
@@ -130,7 +138,43 @@ pub(crate) async fn start<I: Io>(shard: &Rc<Shard<I>>, request: Request<I>) -> P
         endpoints: shard.endpoints_told_if(needs_endpoints(&topics, request.version), &request),
     };
     drop(request);
-    Box::pin(finish(Rc::clone(shard), topics, acks, until, answer))
+    memory.set(bytes_held(&topics, &answer));
+    Box::pin(finish(Rc::clone(shard), topics, acks, until, answer, memory))
+}
+
+/// What an outcome takes beside its entries: the task that makes the reply of it, in bytes.
+const REPLY_BYTES: usize = 512;
+/// What is said of a batch that is refused, in bytes.
+const MESSAGE_BYTES: usize = 128;
+
+/// What the outcome will take until it is answered, in bytes.
+fn expected_bytes<I: Io>(view: &ProduceView<'_>) -> u64 {
+    let of_topic = |topic: ProduceTopic<'_>| {
+        let name = match topic.topic {
+            TopicRef::Name(name) => name.len(),
+            TopicRef::Id(_) => 0,
+        };
+        size_of::<TopicOutcome<I>>() + name
+    };
+    let partition = size_of::<PartitionOutcome<I>>() + MESSAGE_BYTES;
+    let topics: usize = view.topics().map(of_topic).sum();
+    (REPLY_BYTES + topics + view.partition_count * partition) as u64
+}
+
+/// What the outcome takes, in bytes.
+fn bytes_held<I: Io>(topics: &[TopicOutcome<I>], answer: &Answer) -> u64 {
+    let message = |partition: &PartitionOutcome<I>| match &partition.result {
+        Ok(_) => 0,
+        Err(failed) => failed.message.as_ref().map_or(0, String::capacity),
+    };
+    let of_topic = |topic: &TopicOutcome<I>| {
+        let partitions = topic.partitions.capacity() * size_of::<PartitionOutcome<I>>();
+        let messages: usize = topic.partitions.iter().map(message).sum();
+        size_of::<TopicOutcome<I>>() + topic.name.capacity() + partitions + messages
+    };
+    let endpoint = |endpoint: &Endpoint| size_of::<Endpoint>() + endpoint.host.len();
+    let endpoints: usize = answer.endpoints.iter().map(endpoint).sum();
+    (REPLY_BYTES + endpoints + topics.iter().map(of_topic).sum::<usize>()) as u64
 }
 
 fn needs_endpoints<I: Io>(topics: &[TopicOutcome<I>], version: i16) -> bool {
@@ -224,12 +268,15 @@ async fn finish<I: Io>(
     acks: Acks,
     until: Instant,
     answer: Answer,
+    memory: Queued,
 ) -> Response<I> {
     if acks == Acks::None {
         let failed = topics.iter().flat_map(|topic| &topic.partitions).any(|outcome| outcome.result.is_err());
         return if failed { Response::Close(CloseReason::UnacknowledgedFailure) } else { Response::Nothing };
     }
+    let mut turns = Turns::new(shard.io());
     for outcome in topics.iter_mut().flat_map(|topic| &mut topic.partitions) {
+        turns.step().await;
         if let Ok(accepted) = &outcome.result
             && let Err(error) = acknowledged(&shard, accepted, acks, until).await
         {
@@ -237,7 +284,7 @@ async fn finish<I: Io>(
         }
     }
     shard.metrics().stage(Stage::Produce, answer.received_at, shard.io().now());
-    respond(&topics, &answer)
+    memory.passed_to(respond(&topics, &answer))
 }
 
 /// Resolves when the batch is acknowledged as asked.

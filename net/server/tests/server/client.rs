@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 
 use engine_io::{Io, SendPiece, Stream, StreamReader, StreamWriter, deadline};
 use engine_record::Instant;
+use futures_lite::future::zip;
 use net_wire::frame::SIZE_BYTES;
 use net_wire::{Message, Reader, Request, RequestHeader, Writer, decode_response_header, encode_request};
 use sim::{SimIo, SimReader, SimWriter};
@@ -84,17 +85,8 @@ impl Client {
     pub(crate) async fn receive(&mut self) -> Option<Vec<u8>> {
         let until = self.io.now().after(PATIENCE);
         let io = self.io.clone();
-        let received = deadline(&io, until, self.receive_frame()).await;
+        let received = deadline(&io, until, receive_frame(&mut self.reader)).await;
         received.unwrap_or_else(|| panic!("neither an answer nor an end within {PATIENCE:?}"))
-    }
-
-    async fn receive_frame(&mut self) -> Option<Vec<u8>> {
-        let (received, size) = self.reader.receive_exactly(Vec::new(), SIZE_BYTES).await;
-        received.ok()?;
-        let size = i32::from_be_bytes(size.try_into().expect("4 bytes were asked for"));
-        let bytes = usize::try_from(size).expect("a server sends no negative size");
-        let (received, content) = self.reader.receive_exactly(Vec::new(), bytes).await;
-        received.ok().map(|()| content)
     }
 
     /// Receives the answer to the oldest request that has none.
@@ -106,6 +98,31 @@ impl Client {
     pub(crate) async fn try_answer<Q>(&mut self, version: i16) -> Option<Answer<Q>> {
         let frame = self.receive().await?;
         Some(Answer { version, frame, request: PhantomData })
+    }
+
+    /// Sends requests while it receives their answers, from `late` on.
+    pub(crate) async fn answers_while_sending<Q>(
+        &mut self,
+        version: i16,
+        requests: Vec<Vec<u8>>,
+        late: Duration,
+    ) -> Vec<Answer<Q>> {
+        let count = requests.len();
+        let Self { io, reader, writer, .. } = self;
+        let sending = writer.send(requests.into_iter().map(SendPiece::Owned).collect());
+        let receiving = async {
+            io.sleep(late).await;
+            let mut answers = Vec::new();
+            while answers.len() < count {
+                let frame = receive_frame(reader).await.expect("an answer, not the connection's end");
+                answers.push(Answer { version, frame, request: PhantomData });
+            }
+            answers
+        };
+        let until = io.now().after(PATIENCE);
+        let (sent, answers) = deadline(&*io, until, zip(sending, receiving)).await.expect("answers in time");
+        sent.expect("the server receives all requests");
+        answers
     }
 
     /// Asks and waits for the answer, which must be this request's.
@@ -121,6 +138,15 @@ impl Client {
         let received = self.receive().await;
         assert!(received.is_none(), "an answer where the connection should end: {received:?}");
     }
+}
+
+async fn receive_frame(reader: &mut SimReader) -> Option<Vec<u8>> {
+    let (received, size) = reader.receive_exactly(Vec::new(), SIZE_BYTES).await;
+    received.ok()?;
+    let size = i32::from_be_bytes(size.try_into().expect("4 bytes were asked for"));
+    let bytes = usize::try_from(size).expect("a server sends no negative size");
+    let (received, content) = reader.receive_exactly(Vec::new(), bytes).await;
+    received.ok().map(|()| content)
 }
 
 impl<Q: Request> Answer<Q> {

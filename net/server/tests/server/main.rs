@@ -39,6 +39,7 @@ mod request_memory;
 mod restarts;
 mod slow_readers;
 mod stops;
+mod unread_replies;
 
 use net_wire::ApiKey;
 

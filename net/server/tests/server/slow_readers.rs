@@ -124,8 +124,8 @@ fn memory_comes_back_with_every_answer_and_every_connection() {
 
 #[test]
 fn metadata_are_not_made_while_there_is_no_memory_for_them() {
-    // One answer of a batch leaves nothing worth mentioning.
-    on_node(5, with_memory(1_050_000), async |node| {
+    // One answer of a batch leaves nothing.
+    on_node(5, with_memory(1_000_000), async |node| {
         let topic = filled(&node, 1).await;
         let stuck = readers_that_do_not_read(&node, &topic, 20).await;
         let all = MetadataRequest { topics: None, ..MetadataRequest::default() };
