@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::rc::Rc;
 use std::time::Duration;
 
 use clap::Args;
@@ -248,9 +249,14 @@ impl StallWatch {
 
 /// A record that can't be printed.
 #[derive(Debug, thiserror::Error)]
-#[error("partition {partition}: a record can't be read: {cause}")]
+#[error(
+    "{topic}/{partition}: at offset {offset} a record can't be read: {cause}; what follows its batch can, with \
+     --partition {partition} --from OFFSET"
+)]
 struct Unreadable {
+    topic: Rc<str>,
     partition: PartitionIndex,
+    offset: Offset,
     cause: CorruptRecord,
 }
 
@@ -264,16 +270,32 @@ struct Printer<W> {
 impl<W: Write> Printer<W> {
     /// Prints the records before `end`, as many as are wanted.
     fn print(&mut self, records: &FetchedRecords, end: Option<Offset>) -> Result<Reader, Failure> {
-        let partition = records.partition();
-        for record in records.records() {
-            let record = record.map_err(|cause| client::failed(&Unreadable { partition, cause }))?;
-            if self.left == Some(0) || end.is_some_and(|end| record.offset >= end) {
+        let place = (records.topic(), records.partition());
+        self.print_all(place, records.position(), end, records.records())
+    }
+
+    /// `next` is where the first record is to be looked for.
+    fn print_all<'a>(
+        &mut self,
+        (topic, partition): (&Rc<str>, PartitionIndex),
+        mut next: Offset,
+        end: Option<Offset>,
+        records: impl Iterator<Item = Result<ConsumedRecord<'a>, CorruptRecord>>,
+    ) -> Result<Reader, Failure> {
+        for record in records {
+            if self.left == Some(0) || end.is_some_and(|end| next >= end) {
+                break;
+            }
+            let unreadable = |cause| Unreadable { topic: Rc::clone(topic), partition, offset: next, cause };
+            let record = record.map_err(|cause| client::failed(&unreadable(cause)))?;
+            if end.is_some_and(|end| record.offset >= end) {
                 break;
             }
             if reader(self.print_record(partition, &record))? == Reader::Gone {
                 return Ok(Reader::Gone);
             }
             self.left = self.left.map(|left| left - 1);
+            next = record.offset.checked_add(1).unwrap_or(Offset::MAX);
         }
         reader(self.out.flush())
     }
@@ -338,6 +360,33 @@ mod tests {
     fn stalled(partition: PartitionIndex, code: ErrorCode) -> Stalled {
         let since = engine_record::Instant::ZERO;
         Stalled { topic: "t".into(), partition, position: Some(at(3)), code, since }
+    }
+
+    fn record(offset: i64, value: &[u8]) -> ConsumedRecord<'_> {
+        let (offset, timestamp) = (at(offset), engine_record::Timestamp(0));
+        ConsumedRecord { offset, timestamp, key: None, value: Some(value), headers: Default::default() }
+    }
+
+    #[test]
+    fn a_record_that_can_not_be_read_is_told_with_its_place_and_only_where_it_is_wanted() {
+        let records = || [Ok(record(7, b"seven")), Err(CorruptRecord::NullHeaderKey)].into_iter();
+        let print = |left, end| {
+            let mut printer = Printer { out: Vec::new(), json: false, left };
+            let printed = printer.print_all((&"orders".into(), P1), at(5), end, records());
+            (printed.map(drop).map_err(|failure| failure.to_string()), printer.out)
+        };
+        let (refused, out) = print(None, None);
+        let refused = refused.unwrap_err();
+        assert!(
+            refused.starts_with("orders/1: at offset 8 a record can't be read: a header with"),
+            "{refused}"
+        );
+        assert_eq!(out, b"seven\n", "what came before it is printed");
+        assert!(print(Some(1), None).0.is_ok() && print(None, Some(at(8))).0.is_ok());
+
+        let mut printer = Printer { out: Vec::new(), json: false, left: None };
+        let first = printer.print_all((&"orders".into(), P1), at(5), None, records().skip(1));
+        assert!(first.unwrap_err().to_string().starts_with("orders/1: at offset 5 "));
     }
 
     #[test]

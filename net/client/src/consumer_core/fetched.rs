@@ -135,6 +135,12 @@ impl FetchedRecords {
         self.partition
     }
 
+    /// Where the consumer stood: no record before it is among these. Inclusive.
+    #[must_use]
+    pub const fn position(&self) -> Offset {
+        self.position
+    }
+
     /// The offset after the last record: where reading goes on. Exclusive.
     #[must_use]
     pub const fn next_offset(&self) -> Offset {
