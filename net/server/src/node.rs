@@ -65,12 +65,24 @@ pub enum NodeError {
     PeerStopped,
 }
 
+/// What to do about each kind of refusal that a person can do something about.
+const LISTEN_HINTS: [(std::io::ErrorKind, &str); 3] = [
+    (
+        std::io::ErrorKind::AddrInUse,
+        "; another process has the port: stop it, or choose another with --listen",
+    ),
+    (
+        std::io::ErrorKind::AddrNotAvailable,
+        "; no network interface of this machine has that address: choose one that is there with --listen, or 0.0.0.0 for all",
+    ),
+    (
+        std::io::ErrorKind::PermissionDenied,
+        "; ports below 1024 are for who has CAP_NET_BIND_SERVICE: choose a higher one with --listen",
+    ),
+];
+
 fn listen_hint(kind: std::io::ErrorKind) -> &'static str {
-    if kind == std::io::ErrorKind::AddrInUse {
-        "; another process has the port: stop it, or choose another with --listen"
-    } else {
-        ""
-    }
+    LISTEN_HINTS.iter().find(|(known, _)| *known == kind).map_or("", |(_, hint)| hint)
 }
 
 impl From<Closed> for NodeError {

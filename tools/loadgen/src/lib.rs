@@ -4,7 +4,7 @@
 //! command gives it shards and a plan, and shows what comes out.
 //!
 //! ```text
-//!   plan      what load            ┌─ schedule   when records are due, whatever the broker does
+//!   plan      what load, in limits ┌─ schedule   when records are due, whatever the broker does
 //!     │                            │
 //!   run ─── producers ─────────────┼─ payload    values that say whose they are
 //!     │     consumers ─────────────┤

@@ -218,8 +218,8 @@ fn plan(arguments: &Arguments, shards: u32, pace: Pace) -> LoadPlan {
     LoadPlan {
         pace,
         partitions: arguments.partitions,
-        producers: arguments.producers.unwrap_or(shards.min(*limits::PRODUCERS.end())),
-        consumers: arguments.consumers.unwrap_or(shards.min(*limits::CONSUMERS.end())),
+        producers: arguments.producers.unwrap_or_else(|| shards.min(*limits::PRODUCERS.end())),
+        consumers: arguments.consumers.unwrap_or_else(|| shards.min(*limits::CONSUMERS.end())),
         record_bytes: arguments.record_bytes,
         batch_bytes: arguments.batch_bytes,
         linger: Duration::from_micros(arguments.linger_us),

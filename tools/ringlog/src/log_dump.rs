@@ -8,7 +8,7 @@ use clap::Args;
 use engine_record::{BATCH_HEADER_BYTES, BatchHeader, RecordBatch};
 use serde_json::json;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, to_read};
 use crate::output::{Counted, Reader, reader};
 
 /// What `ringlog log dump` is told.
@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         match dump(path, arguments.json, &mut out) {
             Ok(is_whole) => damaged += usize::from(!is_whole),
             Err(DumpError::File(error)) => {
-                return Err(Failure::failed(format!("{}: {error}", path.display())));
+                return Err(unreadable(path, &error));
             }
             Err(DumpError::Output(error)) => {
                 if reader(Err(error))? == Reader::Gone {
@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn segment_files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let failed = |error: io::Error| Failure::failed(format!("{}: {error}", path.display()));
+    let failed = |error| unreadable(path, &error);
     let found = fs::metadata(path).map_err(failed)?;
     if found.is_file() {
         return Ok(vec![path.to_owned()]);
@@ -72,6 +72,10 @@ fn segment_files(path: &Path) -> Result<Vec<PathBuf>, Failure> {
         return Err(Failure::failed(format!("{} holds no segment (.log)", path.display())));
     }
     Ok(files)
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Failure {
+    Failure::failed(format!("{}: {error}{}", path.display(), to_read(error)))
 }
 
 /// How a file ends.
@@ -227,7 +231,8 @@ mod tests {
         assert_eq!(failure.code(), 1);
         assert!(failure.to_string().contains("neither a segment"), "{failure}");
         let folder = tempfile::tempdir().unwrap();
-        assert!(segment_files(&folder.path().join("missing.log")).is_err());
+        let missing = segment_files(&folder.path().join("missing.log")).unwrap_err().to_string();
+        assert!(missing.contains("name one that is there"), "{missing}");
         let path = folder.path().join("00000000000000000000.log");
         for content in [&[][..], &[0; 4_096]] {
             fs::write(&path, content).unwrap();

@@ -22,7 +22,7 @@ where
 {
     move |text| {
         let number = text.parse().ok().filter(|number| range.contains(number));
-        number.ok_or(NoNumber { first: *range.start(), last: *range.end() })
+        number.ok_or_else(|| NoNumber { first: *range.start(), last: *range.end() })
     }
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn time(
 ) -> impl Fn(&str) -> Result<Duration, NoTime> + Clone + Send + Sync + 'static {
     move |text| {
         let time = parse_time(text).filter(|time| range.contains(time));
-        time.ok_or(NoTime { first: Time(*range.start()), last: Time(*range.end()) })
+        time.ok_or_else(|| NoTime { first: Time(*range.start()), last: Time(*range.end()) })
     }
 }
 

@@ -1,6 +1,7 @@
 //! `ringlog serve`: runs a broker until it is told to stop.
 
 mod banner;
+mod config_file;
 mod folder;
 mod listener;
 mod options;

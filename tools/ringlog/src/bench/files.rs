@@ -8,11 +8,12 @@ use loadgen::{write_hgrm, write_hlog};
 
 use super::load::Loaded;
 use super::report::BenchReport;
-use crate::failure::Failure;
+use crate::failure::{Failure, to_make};
 
 /// Makes the folder before the load is made for nothing.
 pub(super) fn prepare(folder: &Path) -> Result<(), Failure> {
-    fs::create_dir_all(folder).map_err(|error| Failure::usage(format!("--out {}: {error}", folder.display())))
+    fs::create_dir_all(folder)
+        .map_err(|error| Failure::usage(format!("--out {}: {error}{}", folder.display(), to_make(&error))))
 }
 
 /// Three histograms and the log of a load's intervals.
@@ -44,5 +45,17 @@ fn write(
         content(&mut out)?;
         out.flush()
     });
-    written.map_err(|error| Failure::failed(format!("{}: {error}", path.display())))
+    written.map_err(|error| Failure::failed(format!("{}: {error}{}", path.display(), to_make(&error))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_can_not_be_made_is_told_with_the_next_step_before_the_load() {
+        let failure = prepare(Path::new("/proc/x")).unwrap_err();
+        assert_eq!(failure.code(), 2);
+        assert!(failure.to_string().contains("name another"), "{failure}");
+    }
 }

@@ -9,7 +9,7 @@ use engine_io_glommio::ShardSpec;
 use engine_record::NodeId;
 use net_server::format::{Identity, PrepareError, Unformatted};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, to_make};
 
 /// Held by the process that uses the folder.
 const LOCK: &str = "ringlog.lock";
@@ -42,7 +42,8 @@ impl DataFolder {
         if unformatted == Unformatted::Refuse && !path.join(FORMAT).exists() {
             return Err(Failure::machine(PrepareError::Unformatted(path.to_owned())));
         }
-        let failed = |error| Failure::machine(format!("data folder {}: {error}", path.display()));
+        let failed =
+            |error| Failure::machine(format!("data folder {}: {error}{}", path.display(), to_make(&error)));
         let made = missing(path);
         fs::create_dir_all(path).map_err(failed)?;
         let path = path.canonicalize().map_err(failed)?;
@@ -142,6 +143,13 @@ mod tests {
             assert!(failure.to_string().contains("is a file, not a folder"), "{failure}");
         }
         assert_eq!(fs::read_to_string(&path).unwrap(), "x");
+    }
+
+    #[test]
+    fn where_no_folder_can_be_made_the_next_step_is_told() {
+        let failure = DataFolder::take(Path::new("/proc/x"), Unformatted::Create).err().unwrap();
+        assert_eq!(failure.code(), 3);
+        assert!(failure.to_string().contains("nothing can be made there: name another"), "{failure}");
     }
 
     fn take(path: &Path) -> DataFolder {

@@ -1,6 +1,5 @@
 //! From the command line and the configuration file to what the server uses.
 
-use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +9,7 @@ use net_server::settings::BrokerSettings;
 use tuning::Cores;
 
 use super::Arguments;
+use super::config_file::read_file;
 use super::listener::listener;
 use crate::failure::Failure;
 
@@ -59,25 +59,6 @@ impl Options {
         let config = Config { node, data_folder, listener, routing, shards, broker, limits };
         Ok(Self { config, cpus, spare_cores, configured: arguments.config.is_some() })
     }
-}
-
-fn read_file(path: &Path) -> Result<ConfigFile, Failure> {
-    let wrong = |error: &dyn Display| Failure::usage(format!("configuration {}: {error}", path.display()));
-    let text = fs::read_to_string(path).map_err(|error| wrong(&error))?;
-    let file = ConfigFile::parse(&text).map_err(|error| wrong(&error))?;
-    match given_twice(&file.kafka) {
-        None => Ok(file),
-        Some(name) => Err(wrong(&format_args!(
-            "setting `{name}` is given twice, as a quoted and as a dotted key; leave one of them out"
-        ))),
-    }
-}
-
-/// A setting that is written in two ways: a quoted key and a dotted one are two keys to the file, but one setting.
-fn given_twice(kafka: &[(String, String)]) -> Option<&str> {
-    let mut names: Vec<_> = kafka.iter().map(|(name, _)| name.as_str()).collect();
-    names.sort_unstable();
-    names.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
 }
 
 impl Arguments {
@@ -221,21 +202,5 @@ mod tests {
         let read = |node_id| node_and_folder(Some(&path), None, node_id);
         assert!(read(None).unwrap_err().to_string().starts_with("configuration "));
         assert_eq!(read(Some(2)).unwrap().0, NodeId(2), "the command line wins");
-    }
-
-    #[test]
-    fn a_setting_that_is_given_twice_is_refused_however_it_is_written() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("ringlog.toml");
-        let read = |kafka: &str| {
-            fs::write(&path, format!("[kafka]\n{kafka}")).unwrap();
-            read_file(&path)
-        };
-        let twice = read("\"log.segment.bytes\" = 2097152\nlog.segment.bytes = 1048576\n").unwrap_err();
-        assert_eq!(twice.code(), Failure::USAGE);
-        assert!(twice.to_string().contains("`log.segment.bytes` is given twice"), "{twice}");
-        let half = read("\"log.segment\".bytes = 2097152\nlog.\"segment.bytes\" = 1048576\n");
-        assert!(half.unwrap_err().to_string().contains("given twice"));
-        assert_eq!(read("log.segment.bytes = 1048576\nlog.roll.ms = 5\n").unwrap().kafka.len(), 2);
     }
 }

@@ -42,7 +42,12 @@ impl BenchFolder {
     /// Makes one in `below`, and removes those of runs that were killed.
     pub(crate) fn create(below: &Path, keep: Keep) -> Result<Self, Failure> {
         let parent = below.join(PARENT);
-        let failed = |error: io::Error| Failure::machine(format!("{}: {error}", parent.display()));
+        let failed = |error: io::Error| {
+            let parent = parent.display();
+            Failure::machine(format!(
+                "{parent}: {error}; run the bench in a folder that this user may write to"
+            ))
+        };
         fs::create_dir_all(&parent).map_err(failed)?;
         let parent = parent.canonicalize().map_err(failed)?;
         remove_leftovers(&parent).map_err(failed)?;
@@ -178,6 +183,13 @@ mod tests {
         let last = BenchFolder::create(below.path(), Keep::No).unwrap();
         assert!(!folder("4000001-0").exists() && path.exists());
         last.clean_up().unwrap();
+    }
+
+    #[test]
+    fn where_no_folder_can_be_made_the_next_step_is_told() {
+        let failure = BenchFolder::create(Path::new("/proc"), Keep::No).unwrap_err();
+        assert_eq!(failure.code(), 3);
+        assert!(failure.to_string().contains("run the bench in a folder that"), "{failure}");
     }
 
     #[test]
