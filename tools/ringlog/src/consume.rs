@@ -331,6 +331,8 @@ fn bytes(bytes: Option<&[u8]>) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
 
     #[test]
@@ -340,6 +342,23 @@ mod tests {
         assert_eq!(parse_from("17"), Ok(Start::At(Offset::new(17).unwrap())));
         assert!(parse_from("-1").is_err());
         assert!(parse_from("now").is_err());
+    }
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    #[test]
+    fn an_offset_that_is_none_is_refused_with_the_range() {
+        let from = |from| Command::try_parse_from(["consume", "orders", "--from", from]);
+        let last = i64::MAX.to_string();
+        assert_eq!(from(&*last).unwrap().arguments.from, Start::At(Offset::MAX));
+        for beyond in ["-1", "9223372036854775808"] {
+            let refused = from(beyond).err().unwrap().to_string();
+            assert!(refused.contains("an offset from 0 to 9223372036854775807"), "{refused}");
+        }
     }
 
     #[test]
