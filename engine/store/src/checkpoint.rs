@@ -227,6 +227,26 @@ fn offset(reader: &mut Reader<'_>) -> Result<Offset, CorruptCheckpoint> {
     Offset::new(reader.i64()?).ok_or(CorruptCheckpoint::Number)
 }
 
+/// Reads a slot as a start does, and answers how many entries its whole image has. For the fuzz target alone.
+///
+/// # Errors
+/// What is wrong with the first bad entry.
+///
+/// # Panics
+/// When an entry that was read, written again, reads as another.
+#[doc(hidden)]
+pub fn read_fuzzed_slot(bytes: &[u8]) -> Result<usize, CorruptCheckpoint> {
+    let mut entries = Entries::new();
+    let payloads = frame::read_slot(bytes).whole.map(|whole| whole.payloads).unwrap_or_default();
+    payloads.iter().try_for_each(|payload| apply(payload, &mut entries))?;
+    for (partition, entry) in &entries {
+        let mut again = Entries::new();
+        assert_eq!(apply(&encode(*partition, entry), &mut again), Ok(()), "what is written can be read");
+        assert_eq!(again.get(partition), Some(entry), "an entry reads as it was written");
+    }
+    Ok(entries.len())
+}
+
 /// Takes over what is newer in `other`.
 pub(crate) fn merge(entries: &mut Entries, other: Entries) {
     for (partition, entry) in other {

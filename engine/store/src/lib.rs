@@ -69,6 +69,8 @@ mod zeros;
 
 pub use append::Appended;
 pub use checkpoint::CorruptCheckpoint;
+#[doc(hidden)]
+pub use checkpoint::read_fuzzed_slot;
 pub use config::{ConfigError, FlushScope, StoreConfig};
 pub use engine_log::{AppendError as LogAppendError, AppendOrigin, LogConfig, LogOffsets, ReadBound};
 pub use error::{
