@@ -74,7 +74,8 @@ pub struct ShardSnapshot {
     pub wrong_shard: u64,
     /// Bytes of requests held now.
     pub request_bytes: u64,
-    /// Bytes of replies held now, whole buffers included of which they hold a part.
+    /// Bytes of replies held now, and of what came of produces that wait for theirs; whole buffers included of which they
+    /// hold a part.
     pub reply_bytes: u64,
     /// Messages that the shard's thread has put into mailboxes and taken out of them: all that crossed cores for it.
     pub mailbox_messages: u64,

@@ -2,7 +2,6 @@
 
 use core::time::Duration;
 
-use engine_io::Io;
 use net_server::config::{Config, Limits};
 use net_wire::messages::create_topics::CreatableTopic;
 use net_wire::messages::fetch::{FetchPartition, FetchTopic};
@@ -198,17 +197,7 @@ fn others_have_their_turn_while_many_large_batches_are_worked_on() {
         };
         let topic_data = (0..60).map(|_| of_topic()).collect();
         let request = ProduceRequest { transactional_id: None, acks: 1, timeout_ms: 1_000, topic_data };
-        let io = node.machine().io();
-        let _others: Vec<_> = (0..200)
-            .map(|_| {
-                let other = io.clone();
-                io.spawn(async move {
-                    loop {
-                        other.yield_now().await;
-                    }
-                })
-            })
-            .collect();
+        let _others = node.others(200);
         let answer = client.ask(PRODUCE, &request).await;
         let error = |topic: &TopicProduceResponse<'_>| topic.partition_responses[0].error_code;
         assert!(answer.body().responses.iter().map(error).all(|error| error == ErrorCode::MESSAGE_TOO_LARGE));

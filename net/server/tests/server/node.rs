@@ -162,6 +162,17 @@ impl Node {
         self.setting.io.sleep(duration).await;
     }
 
+    /// Tasks that always want a turn on the node's machine: giving way takes a time there. Dropping them ends them.
+    pub(crate) fn others(&self, count: usize) -> Vec<SimTask> {
+        let io = self.setting.machine.io();
+        let other = |io: SimIo| async move {
+            loop {
+                io.yield_now().await;
+            }
+        };
+        (0..count).map(|_| io.spawn(other(io.clone()))).collect()
+    }
+
     /// Waits until a part of the node has ended.
     pub(crate) async fn ended(&mut self) -> Ended {
         let Self { setting, handle, .. } = self;
