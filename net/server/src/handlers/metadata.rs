@@ -273,7 +273,12 @@ mod tests {
             lane: Lane::default(),
         };
         let partitions = vec![partition; partitions];
-        Topic { id: TopicId([7; 16]), name: "x".repeat(249), partitions, configs: std::collections::BTreeMap::new() }
+        Topic {
+            id: TopicId([7; 16]),
+            name: "x".repeat(249),
+            partitions,
+            configs: std::collections::BTreeMap::new(),
+        }
     }
 
     /// The bytes of what is made for the topic, and of it encoded twice.
