@@ -200,7 +200,7 @@ impl<I: Io> Checkpointer<I> {
     ///
     /// # Errors
     /// No space; or the store has ended.
-    pub(crate) async fn write_states(
+    async fn write_states(
         &self,
         shard: &Rc<Shard<I>>,
         partitions: Vec<Rc<Partition<I>>>,
@@ -209,6 +209,30 @@ impl<I: Io> Checkpointer<I> {
         // What is closed already would be opened again by a later, lesser entry.
         let open = partitions.into_iter().filter(|partition| partition.recorded() == Recorded::Open);
         self.write_captures(shard, open.map(Capture::of).collect()).await.map(drop)
+    }
+
+    /// Writes the partition's present state as what the checkpoint has it: open, when its flush has come, or closed.
+    /// Which of them is decided under the turn: only its holder makes one of the other, and before a closed log is appended
+    /// to, it waits for the turn to be made an open one. A log that the checkpoint doesn't know stays so.
+    ///
+    /// # Errors
+    /// No space; or the store has ended.
+    pub(crate) async fn write_present(
+        &self,
+        shard: &Rc<Shard<I>>,
+        partition: &Rc<Partition<I>>,
+    ) -> Result<(), StoreError> {
+        let _turn = self.turn.acquire(1).await.map_err(|_| StoreError::Closed)?;
+        match partition.recorded() {
+            Recorded::Nothing => Ok(()),
+            Recorded::Open => {
+                self.write_captures(shard, vec![Capture::of(Rc::clone(partition))]).await.map(drop)
+            }
+            Recorded::Closed => {
+                let log = LogEntry::closed(&partition.state.borrow().log);
+                self.write(shard, vec![(partition.at, self.entry(Some(log)))]).await
+            }
+        }
     }
 
     /// Writes what is still true once its flush has come, and answers whose it was. Under the turn.

@@ -10,7 +10,7 @@ use engine_io::Io;
 
 use crate::error::{DiskError, StoreError, WaitError};
 use crate::layout;
-use crate::partition::{Partition, Recorded};
+use crate::partition::Partition;
 use crate::segment_file::SegmentFile;
 use crate::truncate::remove;
 
@@ -33,11 +33,6 @@ impl<I: Io> Partition<I> {
     /// See [`crate::PartitionLog::delete_old_segments`].
     pub(crate) async fn delete_old_segments(self: &Rc<Self>) -> Result<Deleted, StoreError> {
         let _no_truncation = self.trimming.acquire(1).await.map_err(|_| WaitError::Closed)?;
-        // A closed log is written anew as closed: no append may open it meanwhile.
-        let turn = match self.recorded() {
-            Recorded::Closed => Some(self.turn().await?),
-            Recorded::Nothing | Recorded::Open => None,
-        };
         self.check()?;
         // A shutdown waits for it: what it records of the log is then what is left.
         let _work = self.begin_work();
@@ -45,8 +40,7 @@ impl<I: Io> Partition<I> {
         if self.state.borrow().retired.is_empty() {
             return Ok(Deleted::default());
         }
-        self.record_start().await?;
-        drop(turn);
+        self.shard.checkpointer.write_present(&self.shard, self).await?;
         Ok(self.remove_retired().await?)
     }
 
@@ -75,16 +69,6 @@ impl<I: Io> Partition<I> {
         // Whoever waits for records below the new start is to be told.
         self.shard.progress.note(self.at);
         self.wake();
-    }
-
-    /// Has the checkpoint say where the log begins. One that doesn't know the log needn't: its files say it.
-    async fn record_start(self: &Rc<Self>) -> Result<(), StoreError> {
-        let (shard, own) = (&self.shard, vec![Rc::clone(self)]);
-        match self.recorded() {
-            Recorded::Nothing => Ok(()),
-            Recorded::Open => shard.checkpointer.write_states(shard, own).await,
-            Recorded::Closed => shard.checkpointer.write_closed(shard, own).await,
-        }
     }
 
     /// Removes the files nobody reads, up to the first that somebody does: what is left is always one piece of the log.

@@ -201,6 +201,29 @@ fn a_log_closed_for_idleness_is_cut_short_without_being_opened() {
 }
 
 #[test]
+fn a_log_may_be_closed_for_idleness_while_it_is_cut_short() {
+    for micros in 0..500 {
+        let machine = machine(2_000);
+        let (_store, log) = machine.start_one();
+        let begun = machine.node.io().now();
+        let model = filled(&machine, &log, 40);
+        let (deleting, io) = (log.clone(), machine.node.io());
+        let sweep = begun.after(machine.config.idle_after * 2);
+        let after = sweep.since(io.now()) - Duration::from_millis(1) + Duration::from_micros(micros * 20);
+        let delete = machine.node.io().spawn(async move {
+            io.sleep(after).await;
+            deleting.delete_old_segments().await.unwrap();
+        });
+        machine.run(delete.join());
+        machine.pause(Duration::from_millis(50));
+        machine.crash(CrashMode::LoseAllUnflushed);
+        let (_store, log) = machine.start_one();
+        assert!(log.offsets().log_start > at(0));
+        check(&machine, &log, &model);
+    }
+}
+
+#[test]
 fn a_closed_log_may_be_appended_to_while_it_is_cut_short() {
     for micros in (0..1_500).step_by(13) {
         let machine = machine(900 + micros);

@@ -196,8 +196,12 @@ impl<I: Io> MetadataFiles<I> {
             return Ok(());
         }
         let file = make_unnamed(&self.io, &self.folder).await?;
-        let allocated = file.allocate(0, SPACE_BYTES).await;
-        allocated.map_err(failed("allocation", &unnamed_path(&self.folder)))?;
+        if let Err(error) = file.allocate(0, SPACE_BYTES).await {
+            // A part of the space may have been had, which others need now.
+            let path = unnamed_path(&self.folder);
+            self.io.remove_file(&path).await.map_err(failed("removal", &path))?;
+            return Err(failed("allocation", &path)(error));
+        }
         self.next = Some(file);
         Ok(())
     }
