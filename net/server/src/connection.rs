@@ -19,6 +19,7 @@ use crate::dispatch;
 use crate::frame_reader::{FrameReadError, FrameReader, Progress, RequestFrame, Unfinished};
 use crate::hooks::Principal;
 use crate::notices::Notice;
+use crate::reply_memory::ConnectionOutcomes;
 use crate::reply_queue::{PendingReply, ReplyQueue};
 use crate::response::{CloseReason, Response};
 use crate::sending::Sending;
@@ -38,6 +39,7 @@ pub(crate) struct Connection<I: Io> {
     closer: CloserOf<I>,
     /// The request that is being received, where it is a large one.
     unfinished: Rc<Unfinished>,
+    outcomes: ConnectionOutcomes,
     reading: Activity,
     writing: Activity,
     /// Nobody is there any more to take replies.
@@ -130,6 +132,11 @@ impl<I: Io> Connection<I> {
         }
     }
 
+    /// Its memory for what came of its produces.
+    pub(crate) fn outcomes(&self) -> &ConnectionOutcomes {
+        &self.outcomes
+    }
+
     /// Lets what has begun be answered, then ends the connection.
     pub(crate) fn finish(&self) {
         self.replies.close();
@@ -155,6 +162,7 @@ pub(crate) async fn serve<I: Io>(shard: Rc<Shard<I>>, stream: I::Stream) {
         replies: ReplyQueue::new(shard.limits().requests_in_flight),
         closer: reader.closer(),
         unfinished: Rc::new(Unfinished::none()),
+        outcomes: ConnectionOutcomes::new(),
         reading: Activity::new(Doing::Resting, shard.io().now()),
         writing: Activity::new(Doing::Resting, shard.io().now()),
         hung_up: Cell::new(false),

@@ -13,7 +13,7 @@ use crate::frame_reader::RequestFrame;
 use crate::handlers;
 use crate::hooks;
 use crate::metrics::Stage;
-use crate::reply_memory::{self, ConnectionOutcomes};
+use crate::reply_memory;
 use crate::reply_queue::PendingReply;
 use crate::request_limits;
 use crate::request_memory::Held;
@@ -31,7 +31,7 @@ pub(crate) struct Request<I: Io> {
     frame: Vec<u8>,
     /// Where the body begins in `frame`.
     body: usize,
-    memory: Held,
+    _memory: Held,
 }
 
 impl<I: Io> Request<I> {
@@ -50,18 +50,13 @@ impl<I: Io> Request<I> {
             received_at,
             body: frame.bytes.len() - reader.remaining(),
             frame: frame.bytes,
-            memory: frame.memory,
+            _memory: frame.memory,
         })
     }
 
     /// The body's bytes.
     pub(crate) fn body(&self) -> &[u8] {
         &self.frame[self.body..]
-    }
-
-    /// Its connection's memory for what comes of its requests.
-    pub(crate) fn outcomes(&self) -> &ConnectionOutcomes {
-        self.memory.outcomes()
     }
 
     /// Decodes the body.

@@ -11,7 +11,8 @@
 //! - Every other answer is about as large as its request. A large one waits for memory before it is sent ([`paid`]), and
 //!   holds its request's turn meanwhile; a small one is counted, and those that wait, wait for it too.
 //!
-//! Nobody who holds such memory waits for any other, but for its client and the disk.
+//! Nobody who holds such memory waits for any other, but for its client, the disk, and the replies before its own: what
+//! came of a produce behind a fetch that waits for records holds its memory as long as that.
 
 use core::time::Duration;
 
@@ -45,7 +46,7 @@ pub(crate) async fn reserve<I: Io>(shard: &Shard<I>, least: u64, most: u64) -> O
 }
 
 /// What a connection may hold of the memory of replies for what came of its produces, until they are answered.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct ConnectionOutcomes {
     /// At any time, so that no client takes all of the shard's.
     own: Budget,
@@ -86,9 +87,9 @@ impl Queued {
 pub(crate) async fn reserve_queued<I: Io>(
     shard: &Shard<I>,
     connection: &Connection<I>,
-    outcomes: &ConnectionOutcomes,
     bytes: u64,
 ) -> Option<Queued> {
+    let outcomes = connection.outcomes();
     let own = take_own(shard, connection, &outcomes.own, bytes.min(OUTCOMES_BYTES)).await?;
     let memory = shard.reply_memory();
     if let Some(shared) = memory.try_take(bytes, 0) {

@@ -16,7 +16,6 @@ use engine_io::{Io, deadline, first};
 
 use crate::budget::{Budget, Share};
 use crate::notices::Notice;
-use crate::reply_memory::ConnectionOutcomes;
 use crate::shard::Shard;
 
 /// A small request's frame, its size included, has at most so many bytes.
@@ -49,8 +48,6 @@ pub(crate) struct ConnectionMemory {
     own: Budget,
     /// For small requests where the shard's memory is short.
     small: Budget,
-    /// For what comes of the requests.
-    outcomes: ConnectionOutcomes,
 }
 
 /// What one request holds; given back when dropped.
@@ -60,14 +57,6 @@ pub(crate) struct Held {
     shared: Share,
     /// Its part of what a connection may have anyway, or its turn to go beyond the limit.
     anyway: Option<Share>,
-    outcomes: ConnectionOutcomes,
-}
-
-impl Held {
-    /// The connection's memory for what comes of its requests.
-    pub(crate) fn outcomes(&self) -> &ConnectionOutcomes {
-        &self.outcomes
-    }
 }
 
 impl RequestMemory {
@@ -87,7 +76,7 @@ impl RequestMemory {
     pub(crate) fn of_connection(&self, frame: usize) -> ConnectionMemory {
         let own = Budget::new(2 * frame.max(SMALL_BYTES) as u64);
         let small = Budget::new(SMALL_BYTES as u64);
-        ConnectionMemory { shard: self.clone(), own, small, outcomes: ConnectionOutcomes::new() }
+        ConnectionMemory { shard: self.clone(), own, small }
     }
 }
 
@@ -97,11 +86,11 @@ impl ConnectionMemory {
         let own = self.own.take(bytes).await;
         let shared = &self.shard.shared;
         if let Some(shared) = shared.try_take(bytes, shared.total() / 2) {
-            return Held { own, shared, anyway: None, outcomes: self.outcomes.clone() };
+            return Held { own, shared, anyway: None };
         }
         let anyway = self.small.take(bytes.min(self.small.total())).await;
         let shared = shared.take_anyway(bytes);
-        Held { own, shared, anyway: Some(anyway), outcomes: self.outcomes.clone() }
+        Held { own, shared, anyway: Some(anyway) }
     }
 
     /// Whether more than half of the shard's memory is free, and nobody waits for it.
@@ -113,7 +102,7 @@ impl ConnectionMemory {
     /// What a large request begins with.
     pub(crate) fn nothing(&self) -> Held {
         let (own, shared) = (self.own.take_anyway(0), self.shard.shared.take_anyway(0));
-        Held { own, shared, anyway: None, outcomes: self.outcomes.clone() }
+        Held { own, shared, anyway: None }
     }
 
     /// Takes `bytes` more for a large request, of which `lacking` bytes haven't come.

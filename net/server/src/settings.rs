@@ -357,8 +357,9 @@ const MESSAGE_BYTES: &str = "a number of bytes from 61 to 67108864";
 const FETCH_BYTES: &str = "a number of bytes from 1024 to 16777216";
 const REQUEST_BYTES: &str = "a number of bytes from 1024 to 1073741824";
 
-/// The most that `fetch.max.bytes` may be, and what it is unless set.
-const FETCH_BYTES_MAX: u32 = 16 << 20;
+/// The most that `fetch.max.bytes` may be, and what it is unless set: no answer has more bytes of records, but for a single
+/// larger batch, since they stay in memory until the client takes them.
+pub const FETCH_BYTES_MAX: u32 = 16 << 20;
 
 /// The most partitions a topic may have.
 pub const PARTITIONS_MAX: u32 = 10_000;

@@ -26,6 +26,7 @@ use crate::hooks::{Decision, Operation, Resource, authorize};
 use crate::partition::{AnyOf, Partition};
 use crate::reply_memory;
 use crate::response::{CloseReason, Reply, ReplyPiece, Response};
+use crate::settings::FETCH_BYTES_MAX;
 use crate::shard::{NotServed, Shard};
 use crate::turns::Turns;
 
@@ -38,8 +39,6 @@ const ENDPOINTS_FROM: i16 = 16;
 
 /// No fetch waits longer, whatever it asks for: it holds its request's memory, and an early answer is always right.
 const WAIT_MAX: Duration = Duration::from_secs(60);
-/// No answer has more bytes of records, but for a single larger batch. They stay in memory until the client takes them.
-const ANSWER_BYTES_MAX: u32 = 16 << 20;
 
 /// What stands before a partition's records in an answer, at most, in bytes.
 const HEAD_BYTES: usize = 64;
@@ -269,7 +268,7 @@ async fn read_all<I: Io>(
     let limit = u32::try_from(asked.max_bytes)
         .unwrap_or(0)
         .min(shard.config().broker.fetch_bytes_max)
-        .min(ANSWER_BYTES_MAX);
+        .min(FETCH_BYTES_MAX);
     let wanted = news.map_or(0, |news| news.bytes.min(u64::from(limit)));
     let heads = (partitions.len() * (size_of::<Fetched<I>>() + HEAD_BYTES)) as u64;
     let memory = match news {

@@ -117,8 +117,8 @@ pub(crate) async fn start<I: Io>(shard: &Rc<Shard<I>>, request: Request<I>) -> P
         Some(_) => None,
     };
     let acks = acks.unwrap_or(Acks::Leader);
-    let (expected, outcomes) = (expected_bytes::<I>(&view), request.outcomes());
-    let reserved = reply_memory::reserve_queued(shard, &request.connection, outcomes, expected).await;
+    let expected = expected_bytes::<I>(&view);
+    let reserved = reply_memory::reserve_queued(shard, &request.connection, expected).await;
     let Some(mut memory) = reserved else {
         return Box::pin(core::future::ready(Response::Close(CloseReason::NoMemory)));
     };
