@@ -37,7 +37,12 @@ impl From<Ended> for LeaderEpochsError {
 }
 
 /// Size of an encoded entry: epoch i32, start offset i64.
-const ENTRY_BYTES: usize = 12;
+pub(crate) const ENTRY_BYTES: usize = 12;
+
+/// Size of an encoded list of `count` entries.
+pub(crate) const fn encoded_bytes(count: usize) -> usize {
+    4 + count * ENTRY_BYTES
+}
 
 impl LeaderEpochs {
     /// No epoch yet.

@@ -41,6 +41,7 @@
 mod append;
 mod config;
 mod decoder;
+mod encoded_bytes;
 mod error;
 mod leader_epochs;
 mod log;
@@ -62,6 +63,7 @@ mod testing;
 
 pub use append::{AppendDecision, AppendOrigin, AppendPlan};
 pub use config::LogConfig;
+pub use encoded_bytes::APPEND_ENCODED_BYTES_MAX;
 pub use error::{AppendError, BrokenChain, InstallError, ReadError, TruncateError};
 pub use leader_epochs::{EpochStart, LeaderEpochs, LeaderEpochsError};
 pub use log::Log;

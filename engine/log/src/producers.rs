@@ -21,7 +21,7 @@ use crate::config::LogConfig;
 use crate::error::AppendError;
 use crate::segment::elapsed;
 
-mod snapshot;
+pub(crate) mod snapshot;
 
 pub use snapshot::{PRODUCERS_SNAPSHOT_VERSION, ProducersError};
 

@@ -41,6 +41,8 @@ pub struct Appended {
 enum Lack<I: Io> {
     /// Nothing: the batch can go to its place.
     Nothing(Place<I>),
+    /// Space in the checkpoint, to say that the log is closed.
+    Closing,
     /// The file of the segment.
     Segment,
     /// The segment's descriptor.
@@ -108,6 +110,7 @@ impl<I: Io> Partition<I> {
             };
             match self.lack(&plan, memory.as_ref()) {
                 Lack::Nothing(place) => return self.commit(batch, &plan, &place, memory),
+                Lack::Closing => self.shard.checkpointer.reserve_closing(&self.shard, self).await?,
                 Lack::Segment => self.add_segment(plan.segment).await?,
                 Lack::Descriptor(segment) => self.open_descriptor(&segment).await?,
                 Lack::Space(place) => self.add_space(&place, plan.bytes).await?,
@@ -135,6 +138,9 @@ impl<I: Io> Partition<I> {
 
     fn lack(&self, plan: &AppendPlan, memory: Option<&FreshMemory<I>>) -> Lack<I> {
         let state = self.state.borrow();
+        if !self.has_closing_space(&state.log) {
+            return Lack::Closing;
+        }
         let Some(segment) = state.segments.get(&plan.segment).cloned() else { return Lack::Segment };
         let Some(file) = segment.open_direct() else { return Lack::Descriptor(segment) };
         let place = Place { segment, file, position: plan.position };

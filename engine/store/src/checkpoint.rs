@@ -24,7 +24,7 @@ pub(crate) mod frame;
 
 use std::collections::BTreeMap;
 
-use engine_log::{Log, LogOffsets, SegmentId, SegmentSummary, encode_sidecar};
+use engine_log::{APPEND_ENCODED_BYTES_MAX, Log, LogOffsets, SegmentId, SegmentSummary, encode_sidecar};
 use engine_record::{Offset, PartitionIndex, Timestamp, TopicId, TopicPartition};
 
 use bytes::{Reader, Writer};
@@ -87,6 +87,12 @@ impl LogEntry {
         Self { is_closed: true, active_index, ..Self::open(log) }
     }
 
+    /// At most how many bytes the entry of this log takes in an image, open or closed as it is now. Costs no more for a
+    /// long log than for a short one.
+    pub(crate) fn bytes_max(log: &Log) -> usize {
+        ENTRY_BYTES + LOG_BYTES + log.segments().count() * SEGMENT_BYTES + log.encoded_bytes_max()
+    }
+
     /// The active segment.
     pub(crate) fn active(&self) -> &SegmentSummary {
         self.segments.last().expect("an entry has a segment: decoding refuses others")
@@ -105,7 +111,17 @@ pub(crate) struct Entry {
 /// What a checkpoint says of all its partitions.
 pub(crate) type Entries = BTreeMap<TopicPartition, Entry>;
 
+/// An entry without its log: ids, generation and state.
+const ENTRY_BYTES: usize = 29;
+
+/// A log's offsets, and the counts before its segments and the encodings that are its own.
+const LOG_BYTES: usize = 3 * 8 + 4 * 4;
+
 const SEGMENT_BYTES: usize = 44;
+
+/// Bytes that one append, and a leader epoch that begins behind it, add at most to [`LogEntry::bytes_max`]: a segment, and
+/// what is the log's own.
+pub(crate) const APPEND_BYTES_MAX: usize = SEGMENT_BYTES + APPEND_ENCODED_BYTES_MAX;
 
 const DELETED: u8 = 0;
 const OPEN: u8 = 1;
@@ -114,6 +130,16 @@ const CLOSED: u8 = 2;
 /// The entry whole, for an image.
 pub(crate) fn encode(partition: TopicPartition, entry: &Entry) -> Vec<u8> {
     encode_from(partition, entry, 0)
+}
+
+/// How many bytes [`encode`] gives.
+pub(crate) fn encoded_bytes(entry: &Entry) -> usize {
+    let log_bytes = |log: &LogEntry| {
+        let own = [&log.leader_epochs, &log.producers, &log.active_index];
+        let own: usize = own.iter().map(|bytes| bytes.len()).sum();
+        LOG_BYTES + log.segments.len() * SEGMENT_BYTES + own
+    };
+    ENTRY_BYTES + entry.log.as_ref().map_or(0, log_bytes)
 }
 
 /// The entry as a change to `before`: without the segments that stay as they were.

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use engine_io::{DirectFile, Io, OpenMode};
-use engine_record::{ShardId, TopicPartition};
+use engine_record::ShardId;
 
 use crate::checkpoint::frame::{SlotContent, read_slot};
 use crate::checkpoint::{self, CorruptCheckpoint, Entries};
 use crate::checkpointer::Checkpointer;
 use crate::error::{Corruption, DiskError, DiskOperation, StoreError, disk};
 use crate::layout::{Layout, Slot, checkpoint_slot};
-use crate::slot::SlotWriter;
+use crate::slot::{FoundSlots, SlotWriter};
 use crate::store::RecoveryReport;
 
 /// How much of a slot is read at once, in bytes.
@@ -21,21 +21,17 @@ const READ_BYTES: usize = 1 << 20;
 pub(crate) struct FoundCheckpoints {
     /// Of each partition the newest entry.
     entries: Entries,
-    /// The newest entries that lie in this shard's own checkpoint: it keeps them until another shard has them.
-    own: Entries,
-    /// The partitions that other shards' checkpoints know.
-    elsewhere: BTreeSet<TopicPartition>,
-    /// Where this shard's newest whole image is, or would be.
-    slot: Slot,
-    /// The newest image that this shard ever began to write, as far as a trace of it is left.
-    image: u64,
+    /// This shard's own slots, with those of the newest entries that lie there: it keeps them until another shard has
+    /// them.
+    own: FoundSlots,
     generation: u64,
 }
 
 /// What one shard's checkpoint says.
 struct ShardCheckpoint {
     entries: Entries,
-    slot: Slot,
+    /// Where the newest whole image is.
+    slot: Option<Slot>,
     /// The newest whole image; 0 for none.
     image: u64,
     /// The newest image begun. Whoever writes goes on from there: what a crash has left of one that never was whole
@@ -62,8 +58,7 @@ impl FoundCheckpoints {
     }
 
     pub(crate) fn into_checkpointer<I: Io>(self) -> Checkpointer<I> {
-        let slots = SlotWriter::new(self.own, self.elsewhere, self.slot, self.image);
-        Checkpointer::new(self.generation, slots, self.entries)
+        Checkpointer::new(self.generation, SlotWriter::new(self.own), self.entries)
     }
 }
 
@@ -84,28 +79,25 @@ pub(crate) async fn read_all<I: Io>(
     }
     let mut found = FoundCheckpoints {
         entries: Entries::new(),
-        own: Entries::new(),
-        elsewhere: BTreeSet::new(),
-        slot: Slot::One,
-        image: 0,
+        own: FoundSlots { entries: Entries::new(), elsewhere: BTreeSet::new(), slot: None, image: 0 },
         generation: 0,
     };
     for (shard, slots) in slots {
         let checkpoint = read_shard(io, layout, shard, &slots).await?;
         found.generation = found.generation.max(checkpoint.generation);
         if shard == own {
-            (found.slot, found.image) = (checkpoint.slot, checkpoint.image_max);
-            found.own = checkpoint.entries.clone();
+            (found.own.slot, found.own.image) = (checkpoint.slot, checkpoint.image_max);
+            found.own.entries = checkpoint.entries.clone();
         } else {
             let live = checkpoint.entries.iter().filter(|(_, entry)| entry.log.is_some());
-            found.elsewhere.extend(live.map(|(at, _)| *at));
+            found.own.elsewhere.extend(live.map(|(at, _)| *at));
         }
         checkpoint::merge(&mut found.entries, checkpoint.entries);
     }
     found.generation += 1;
-    let FoundCheckpoints { entries, own, elsewhere, .. } = &mut found;
-    own.retain(|at, entry| entries.get(at).is_some_and(|newest| newest.generation == entry.generation));
-    own.retain(|at, entry| entry.log.is_some() || elsewhere.contains(at));
+    let (newest, FoundSlots { entries, elsewhere, .. }) = (&found.entries, &mut found.own);
+    entries.retain(|at, entry| newest.get(at).is_some_and(|newest| newest.generation == entry.generation));
+    entries.retain(|at, entry| entry.log.is_some() || elsewhere.contains(at));
     Ok(found)
 }
 
@@ -138,7 +130,7 @@ fn corrupt(file: PathBuf, why: CorruptCheckpoint) -> StoreError {
 
 impl ShardCheckpoint {
     fn nothing() -> Self {
-        Self { entries: Entries::new(), slot: Slot::One, image: 0, image_max: 0, generation: 0, lost: None }
+        Self { entries: Entries::new(), slot: None, image: 0, image_max: 0, generation: 0, lost: None }
     }
 
     /// Takes over what is newer in a slot.
@@ -154,7 +146,7 @@ impl ShardCheckpoint {
         self.lost = self.lost.take().max(lost);
         let newer = content.whole.as_ref().filter(|whole| self.image < whole.image);
         let Some(newer) = newer else { return Ok(()) };
-        (self.slot, self.image) = (slot, newer.image);
+        (self.slot, self.image) = (Some(slot), newer.image);
         self.entries.clear();
         newer.payloads.iter().try_for_each(|payload| checkpoint::apply(payload, &mut self.entries))
     }

@@ -13,11 +13,14 @@ use engine_io::{Io, Signal, deadline};
 use engine_record::{Instant, Offset, TopicId, TopicPartition};
 
 use crate::checkpoint::{Entries, Entry, LogEntry};
-use crate::error::StoreError;
+use crate::error::{DiskError, StoreError};
 use crate::partition::{Partition, Recorded};
 use crate::permits::Permits;
+use crate::reserve::Reserve;
 use crate::shard::Shard;
 use crate::slot::SlotWriter;
+
+mod closing;
 
 /// A partition's durable state to be: true on disk once `end` is flushed.
 struct Capture<I: Io> {
@@ -34,6 +37,10 @@ pub(crate) struct Checkpointer<I: Io> {
     /// One at a time writes.
     turn: Permits,
     slots: RefCell<Option<SlotWriter<I>>>,
+    /// What the slots must have space for.
+    reserve: Rc<Reserve>,
+    /// Whether more space is looked for ahead.
+    is_extending: Cell<bool>,
     /// What is known of partitions that aren't open.
     unopened: RefCell<Entries>,
     pending: RefCell<BTreeMap<TopicPartition, Rc<Partition<I>>>>,
@@ -52,6 +59,8 @@ impl<I: Io> Checkpointer<I> {
         Self {
             generation,
             turn: Permits::new(1),
+            reserve: slots.reserve(),
+            is_extending: Cell::new(false),
             slots: RefCell::new(Some(slots)),
             unopened: RefCell::new(unopened),
             pending: RefCell::new(BTreeMap::new()),
@@ -82,7 +91,7 @@ impl<I: Io> Checkpointer<I> {
     }
 
     /// To be awaited before the first append to a partition: from then on a start looks behind what the checkpoint
-    /// says of it. All that wait at the same time are written at once.
+    /// says of it, and there is space to say that it is closed. All that wait at the same time are written at once.
     ///
     /// # Errors
     /// No space; or the store has ended.
@@ -104,12 +113,15 @@ impl<I: Io> Checkpointer<I> {
         }
         let mut opened = self.opened.take();
         opened.insert(own.at, own);
-        let captures = opened.into_values().map(Capture::of).collect();
-        for partition in self.write_captures(shard, captures).await? {
+        let opened: Vec<_> = opened.into_values().collect();
+        self.promise_closing(shard, &opened).await?;
+        let written = self.write_captures(shard, opened.iter().cloned().map(Capture::of).collect()).await;
+        for partition in written.iter().flatten() {
             partition.set_recorded(Recorded::Open);
             partition.set_epoch_recorded(true);
         }
-        Ok(())
+        opened.iter().for_each(|partition| self.settle_closing(partition));
+        written.map(drop)
     }
 
     /// Notes that a partition's durable state moved.
@@ -272,7 +284,10 @@ impl<I: Io> Checkpointer<I> {
             (partition.at, self.entry(Some(LogEntry::closed(&state.log))))
         });
         self.write(shard, entries.collect()).await?;
-        partitions.iter().for_each(|partition| partition.set_recorded(Recorded::Closed));
+        for partition in &partitions {
+            partition.set_recorded(Recorded::Closed);
+            self.release_closing(partition);
+        }
         Ok(())
     }
 
@@ -306,17 +321,9 @@ impl<I: Io> Checkpointer<I> {
         let count = entries.len() as u64;
         let written = slots.write(shard, self.generation, entries).await;
         self.slots.replace(Some(slots));
-        match written {
-            Ok(()) => {
-                shard.counters.count(|metrics| metrics.checkpoint_entries += count);
-                Ok(())
-            }
-            Err(error) if error.is_storage_full() => Err(error.into()),
-            Err(error) => {
-                shard.fail(error);
-                Ok(shard.check()?)
-            }
-        }
+        unless_failed(shard, written)?;
+        shard.counters.count(|metrics| metrics.checkpoint_entries += count);
+        Ok(())
     }
 
     /// Closes the checkpoint's file.
@@ -324,10 +331,20 @@ impl<I: Io> Checkpointer<I> {
         let Ok(_turn) = self.turn.acquire(1).await else { return };
         let slots = self.slots.take();
         if let Some(mut slots) = slots {
-            // Everything in it is flushed: how closing goes changes nothing.
-            let _closed = slots.close().await;
+            slots.close().await;
             self.slots.replace(Some(slots));
         }
+    }
+}
+
+/// Want of space is told; any other error of a slot ends the store.
+fn unless_failed<I: Io>(shard: &Shard<I>, done: Result<(), DiskError>) -> Result<(), StoreError> {
+    match done {
+        Err(error) if !error.is_storage_full() => {
+            shard.fail(error);
+            Ok(shard.check()?)
+        }
+        done => Ok(done?),
     }
 }
 

@@ -24,6 +24,7 @@ pub(crate) async fn delete_partition<I: Io>(
     shard.check()?;
     if let Some(partition) = shard.partition(at) {
         end(&partition).await?;
+        shard.checkpointer.release_closing(&partition);
         shard.partitions.borrow_mut().remove(&at);
     }
     shard.checkpointer.forget_unopened(at);

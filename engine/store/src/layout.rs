@@ -78,7 +78,7 @@ impl Slot {
         }
     }
 
-    fn digit(self) -> u8 {
+    pub(crate) fn digit(self) -> u8 {
         match self {
             Self::Zero => 0,
             Self::One => 1,

@@ -11,7 +11,7 @@
 //!  written, flushed <── Flusher: one turn at a time for all files <── completed writes
 //!           |           (flush.rs)
 //!           v
-//!  Checkpointer: what is durable, in two slots a shard     (checkpointer.rs, slot.rs, checkpoint.rs)
+//!  Checkpointer: what is durable, in two slots a shard     (checkpointer.rs, slot.rs, reserve.rs, checkpoint.rs)
 //!
 //!  read ─ plan ─ locate (headers, index) ─ pieces: memory | page cache | direct read       (read.rs, read/)
 //!  open ─ closed entry | scan and fence (open.rs)     truncate.rs, retention.rs, delete.rs, orphans.rs, seal.rs,
@@ -55,6 +55,7 @@ mod permits;
 mod pool;
 mod progress;
 mod read;
+mod reserve;
 mod retention;
 mod roll;
 mod seal;

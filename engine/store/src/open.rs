@@ -76,6 +76,7 @@ pub(crate) async fn open_partition<I: Io>(
     shard.checkpointer.forget_unopened(at);
     partition.set_recorded(found.recorded);
     if found.recorded == Recorded::Open {
+        shard.checkpointer.claim_closing(&partition);
         // The next start needn't scan again what this one has.
         shard.checkpointer.note_change(shard, &partition);
     }

@@ -39,6 +39,8 @@ pub(crate) struct Partition<I: Io> {
     recorded: Cell<Recorded>,
     /// Whether the leader epoch is in the checkpoint, as it must be before its first batch.
     is_epoch_recorded: Cell<bool>,
+    /// What the log may take in an image of the checkpoint, open or closed, in bytes: that much there is space for.
+    closing_bytes: Cell<u64>,
     /// Whether the log is being cut: reads wait until it is over.
     is_cutting: Cell<bool>,
     /// Background work that needs the files as they are.
@@ -115,6 +117,7 @@ impl<I: Io> Partition<I> {
             is_deleted: Cell::new(false),
             recorded: Cell::new(Recorded::Nothing),
             is_epoch_recorded: Cell::new(false),
+            closing_bytes: Cell::new(0),
             is_cutting: Cell::new(false),
             work: Cell::new(0),
         })
@@ -177,6 +180,14 @@ impl<I: Io> Partition<I> {
 
     pub(crate) fn set_epoch_recorded(&self, is_recorded: bool) {
         self.is_epoch_recorded.set(is_recorded);
+    }
+
+    pub(crate) fn closing_bytes(&self) -> u64 {
+        self.closing_bytes.get()
+    }
+
+    pub(crate) fn set_closing_bytes(&self, bytes: u64) {
+        self.closing_bytes.set(bytes);
     }
 
     /// Lets reads wait until it is called with `false`.

@@ -4,24 +4,35 @@ use std::collections::BTreeSet;
 use std::io;
 use std::rc::Rc;
 
-use engine_io::{Buffer, DirectFile, Io, OpenMode, is_storage_full};
+use engine_io::{Buffer, DirectFile, Io, OpenMode};
 use engine_record::TopicPartition;
 
 use crate::checkpoint::frame::{self, FrameHeader, FrameKind};
 use crate::checkpoint::{self, Entries, Entry};
 use crate::error::{DiskError, DiskOperation, disk};
 use crate::layout::Slot;
+use crate::reserve::Reserve;
 use crate::shard::Shard;
+use space::Space;
+
+mod space;
 
 /// Changes may take this many bytes, or as many times the image, before a new image is written.
 const CHANGES_BYTES_MIN: u64 = 1 << 20;
 const CHANGES_PER_IMAGE: u64 = 4;
 
-/// The payload of an image's frame, about.
-const IMAGE_FRAME_BYTES: usize = 1 << 20;
-
-/// A slot's space grows in steps of this size.
-const ALLOCATION_BYTES: u64 = 1 << 20;
+/// What the checkpoint's slots hold when a store is opened.
+#[derive(Debug)]
+pub(crate) struct FoundSlots {
+    /// The entries that this shard keeps.
+    pub(crate) entries: Entries,
+    /// Partitions that other shards' checkpoints know.
+    pub(crate) elsewhere: BTreeSet<TopicPartition>,
+    /// Where the newest whole image is; `None` where none was ever finished.
+    pub(crate) slot: Option<Slot>,
+    /// The number of the newest image, whole or not; 0 for none.
+    pub(crate) image: u64,
+}
 
 /// The checkpoint's slots and what they hold.
 pub(crate) struct SlotWriter<I: Io> {
@@ -29,28 +40,38 @@ pub(crate) struct SlotWriter<I: Io> {
     /// Partitions that other shards' checkpoints know. That one of them was deleted stands here until they have
     /// forgotten it, since their older entry would count again.
     elsewhere: BTreeSet<TopicPartition>,
-    /// Where the newest whole image is, or would be.
-    slot: Slot,
+    /// Where the newest whole image is.
+    slot: Option<Slot>,
     /// The number of the newest image, whole or not.
     image: u64,
     /// Open while changes may be added to the image.
     open: Option<OpenSlot<I>>,
+    space: Space,
+    /// What both slots must have space for.
+    reserve: Rc<Reserve>,
 }
 
 /// A slot being written.
 struct OpenSlot<I: Io> {
     file: I::File,
-    allocated: u64,
     position: u64,
     image_bytes: u64,
     next_sequence: u32,
 }
 
 impl<I: Io> SlotWriter<I> {
-    /// With what was found: the entries this shard keeps, what others know, and the slot and number of the newest
-    /// image.
-    pub(crate) fn new(entries: Entries, elsewhere: BTreeSet<TopicPartition>, slot: Slot, image: u64) -> Self {
-        Self { entries, elsewhere, slot, image, open: None }
+    pub(crate) fn new(found: FoundSlots) -> Self {
+        let FoundSlots { entries, elsewhere, slot, image } = found;
+        let reserve = Rc::new(Reserve::default());
+        for (at, entry) in &entries {
+            reserve.set_entry(*at, checkpoint::encoded_bytes(entry) as u64);
+        }
+        Self { entries, elsewhere, slot, image, open: None, space: Space::default(), reserve }
+    }
+
+    /// What both slots must have space for.
+    pub(crate) fn reserve(&self) -> Rc<Reserve> {
+        Rc::clone(&self.reserve)
     }
 
     /// Writes entries durably: as a change, or with all others as a new image. What could not be written is forgotten:
@@ -71,17 +92,62 @@ impl<I: Io> SlotWriter<I> {
         if entries.is_empty() {
             return Ok(());
         }
-        let has_room = self.open.as_ref().is_some_and(OpenSlot::has_room);
-        let change = if has_room { Some(self.encode_change(&entries)) } else { None };
+        self.begin(shard, generation).await?;
+        let change = self.open.is_some().then(|| self.encode_change(&entries));
+        let needed = self.reserve.needed();
         let replaced = self.take_over(entries);
-        let written = match change {
-            Some(payload) => self.write_change(shard, generation, &payload).await,
-            None => self.write_image(shard, generation).await,
-        };
+        let has_grown = self.reserve.needed() > needed;
+        let written = self.write_taken_over(shard, generation, change, has_grown).await;
         if written.is_err() {
             self.put_back(replaced);
         }
+        self.reserve.set_space(self.space.both());
         written
+    }
+
+    /// Sees to it that both slots have the space they need, and where the drive has it some ahead.
+    ///
+    /// # Errors
+    /// As [`SlotWriter::write`].
+    pub(crate) async fn extend(&mut self, shard: &Shard<I>, generation: u64) -> Result<(), DiskError> {
+        self.begin(shard, generation).await?;
+        let needed = self.reserve.needed();
+        let mut extended = Ok(());
+        for slot in [self.target(), self.target().other()] {
+            if extended.is_ok() {
+                extended = self.extend_slot(shard, slot, needed).await;
+            }
+        }
+        self.reserve.set_space(self.space.both());
+        extended
+    }
+
+    async fn extend_slot(&mut self, shard: &Shard<I>, slot: Slot, needed: u64) -> Result<(), DiskError> {
+        let path = shard.layout.checkpoint(shard.config.shard, slot);
+        match &self.open {
+            Some(open) if self.slot == Some(slot) => self.space.extend(slot, &open.file, &path, needed).await,
+            Some(_) | None => {
+                let file = open_slot(shard, slot).await?;
+                let extended = self.space.extend(slot, &file, &path, needed).await;
+                // What is allocated is flushed: how closing goes changes nothing.
+                let _closed = file.close().await;
+                extended
+            }
+        }
+    }
+
+    /// Writes the first image, of nothing. The second slot's file is made once that is whole: two files without an image
+    /// are damage.
+    async fn begin(&mut self, shard: &Shard<I>, generation: u64) -> Result<(), DiskError> {
+        match self.slot {
+            Some(_) => Ok(()),
+            None => self.write_image(shard, generation).await,
+        }
+    }
+
+    /// Where the next image goes.
+    fn target(&self) -> Slot {
+        self.slot.map_or(Slot::Zero, Slot::other)
     }
 
     fn encode_change(&self, entries: &[(TopicPartition, Entry)]) -> Vec<u8> {
@@ -95,18 +161,47 @@ impl<I: Io> SlotWriter<I> {
     fn take_over(&mut self, entries: Vec<(TopicPartition, Entry)>) -> Vec<(TopicPartition, Option<Entry>)> {
         let replace = |(at, entry): (TopicPartition, Entry)| {
             let stays = entry.log.is_some() || self.elsewhere.contains(&at);
-            let before = if stays { self.entries.insert(at, entry) } else { self.entries.remove(&at) };
-            (at, before)
+            (at, self.replace(at, stays.then_some(entry)))
         };
         entries.into_iter().map(replace).collect()
     }
 
     fn put_back(&mut self, replaced: Vec<(TopicPartition, Option<Entry>)>) {
         for (at, before) in replaced {
-            match before {
-                Some(entry) => self.entries.insert(at, entry),
-                None => self.entries.remove(&at),
-            };
+            self.replace(at, before);
+        }
+    }
+
+    fn replace(&mut self, at: TopicPartition, entry: Option<Entry>) -> Option<Entry> {
+        self.reserve.set_entry(at, entry.as_ref().map_or(0, |entry| checkpoint::encoded_bytes(entry) as u64));
+        match entry {
+            Some(entry) => self.entries.insert(at, entry),
+            None => self.entries.remove(&at),
+        }
+    }
+
+    /// Writes what was taken over: the way that is due, or else the other, for which there may be space.
+    async fn write_taken_over(
+        &mut self,
+        shard: &Shard<I>,
+        generation: u64,
+        change: Option<Vec<u8>>,
+        has_grown: bool,
+    ) -> Result<(), DiskError> {
+        if has_grown && !self.reserve.is_backed() {
+            self.extend(shard, generation).await?;
+        }
+        let change = change.filter(|change| change.len() <= frame::CHANGE_PAYLOAD_BYTES_MAX);
+        let Some(change) = change else { return self.write_image(shard, generation).await };
+        let has_room = self.open.as_ref().is_some_and(OpenSlot::has_room);
+        let written = match has_room {
+            true => self.write_change(shard, generation, &change).await,
+            false => self.write_image(shard, generation).await,
+        };
+        match written {
+            Err(error) if error.is_storage_full() && has_room => self.write_image(shard, generation).await,
+            Err(error) if error.is_storage_full() => self.write_change(shard, generation, &change).await,
+            written => written,
         }
     }
 
@@ -116,50 +211,44 @@ impl<I: Io> SlotWriter<I> {
         generation: u64,
         payload: &[u8],
     ) -> Result<(), DiskError> {
-        let path = shard.layout.checkpoint(shard.config.shard, self.slot);
-        let slot = self.open.as_mut().expect("a change is added to an open slot");
+        let slot = self.slot.expect("a change is added to an image");
+        let path = shard.layout.checkpoint(shard.config.shard, slot);
+        let open = self.open.as_mut().expect("a change is added to an open slot");
+        let end = open.position + frame::frame_bytes(payload.len()) as u64;
+        self.space.allocate(slot, &open.file, &path, end).await?;
         let header = FrameHeader {
             kind: FrameKind::Change,
             generation,
             image: self.image,
-            sequence: slot.next_sequence,
+            sequence: open.next_sequence,
         };
-        let written = slot.write(shard, &frame::encode(header, payload)).await;
-        let written = match written {
-            Ok(()) => slot.file.flush().await.map_err(|error| (DiskOperation::Flush, error)),
-            Err(error) => Err(error),
-        };
-        if let Err((operation, error)) = written {
-            self.open = None;
-            return Err(DiskError::new(operation, &path, &error));
-        }
-        Ok(())
+        open.write(shard, &frame::encode(header, payload))
+            .await
+            .map_err(disk(DiskOperation::Write, &path))?;
+        open.file.flush().await.map_err(disk(DiskOperation::Flush, &path))
     }
 
+    /// Changes nothing where there is no space.
     async fn write_image(&mut self, shard: &Shard<I>, generation: u64) -> Result<(), DiskError> {
-        let target = self.slot.other();
+        let target = self.target();
         let path = shard.layout.checkpoint(shard.config.shard, target);
-        self.open = None;
-        self.image += 1;
-        let mut slot = OpenSlot {
-            file: open(shard, target).await?,
-            allocated: 0,
-            position: 0,
-            image_bytes: 0,
-            next_sequence: 0,
-        };
+        let file = open_slot(shard, target).await?;
         let payloads = self.image_payloads();
+        let bytes: usize = payloads.iter().map(|payload| frame::frame_bytes(payload.len())).sum();
+        self.space.allocate(target, &file, &path, bytes as u64).await?;
+        self.close().await;
+        self.image += 1;
+        let mut open = OpenSlot { file, position: 0, image_bytes: bytes as u64, next_sequence: 0 };
         let last = payloads.len() - 1;
         for (number, payload) in payloads.iter().enumerate() {
             let kind = if number == last { FrameKind::ImageEnd } else { FrameKind::Image };
-            let header = FrameHeader { kind, generation, image: self.image, sequence: slot.next_sequence };
-            let written = slot.write(shard, &frame::encode(header, payload)).await;
-            written.map_err(|(operation, error)| DiskError::new(operation, &path, &error))?;
+            let header = FrameHeader { kind, generation, image: self.image, sequence: open.next_sequence };
+            let written = open.write(shard, &frame::encode(header, payload)).await;
+            written.map_err(disk(DiskOperation::Write, &path))?;
         }
-        slot.file.flush().await.map_err(disk(DiskOperation::Flush, &path))?;
-        slot.image_bytes = slot.position;
-        self.slot = target;
-        self.open = Some(slot);
+        open.file.flush().await.map_err(disk(DiskOperation::Flush, &path))?;
+        self.slot = Some(target);
+        self.open = Some(open);
         Ok(())
     }
 
@@ -167,7 +256,7 @@ impl<I: Io> SlotWriter<I> {
     fn image_payloads(&self) -> Vec<Vec<u8>> {
         let mut payloads = vec![Vec::new()];
         for (at, entry) in &self.entries {
-            if payloads.last().is_some_and(|last| last.len() >= IMAGE_FRAME_BYTES) {
+            if payloads.last().is_some_and(|last| last.len() >= frame::IMAGE_PAYLOAD_BYTES) {
                 payloads.push(Vec::new());
             }
             let last = payloads.last_mut().expect("there is one from the start");
@@ -176,17 +265,16 @@ impl<I: Io> SlotWriter<I> {
         payloads
     }
 
-    /// Closes the open slot.
-    pub(crate) async fn close(&mut self) -> io::Result<()> {
-        match self.open.take() {
-            Some(slot) => slot.file.close().await,
-            None => Ok(()),
+    /// Closes the open slot. Everything in it is flushed: how closing goes changes nothing.
+    pub(crate) async fn close(&mut self) {
+        if let Some(slot) = self.open.take() {
+            let _closed = slot.file.close().await;
         }
     }
 }
 
 /// The slot's file, made where it isn't there.
-async fn open<I: Io>(shard: &Shard<I>, slot: Slot) -> Result<I::File, DiskError> {
+async fn open_slot<I: Io>(shard: &Shard<I>, slot: Slot) -> Result<I::File, DiskError> {
     let path = shard.layout.checkpoint(shard.config.shard, slot);
     match shard.io.open(&path, OpenMode::Existing).await {
         Ok(file) => return Ok(file),
@@ -205,37 +293,15 @@ impl<I: Io> OpenSlot<I> {
         changes < CHANGES_BYTES_MIN.max(self.image_bytes * CHANGES_PER_IMAGE)
     }
 
-    /// Writes a frame behind the last, without a flush.
-    async fn write(&mut self, shard: &Shard<I>, frame: &[u8]) -> Result<(), (DiskOperation, io::Error)> {
-        self.allocate(self.position + frame.len() as u64)
-            .await
-            .map_err(|error| (DiskOperation::Allocate, error))?;
+    /// Writes a frame behind the last, where there is space, without a flush.
+    async fn write(&mut self, shard: &Shard<I>, frame: &[u8]) -> io::Result<()> {
         for part in frame.chunks(shard.config.write_bytes_max) {
             let mut buffer = shard.io.buffer(part.len());
             buffer.as_mut_slice().copy_from_slice(part);
-            let written = self.file.write(self.position, Rc::new(buffer)).await;
-            written.map_err(|error| (DiskOperation::Write, error))?;
+            self.file.write(self.position, Rc::new(buffer)).await?;
             self.position += part.len() as u64;
         }
         self.next_sequence += 1;
-        Ok(())
-    }
-
-    /// A slot used before has space; to have it given again changes nothing. Where there is none for a whole step, the
-    /// frame's own will do.
-    async fn allocate(&mut self, end: u64) -> io::Result<()> {
-        if end <= self.allocated {
-            return Ok(());
-        }
-        match self.allocate_to(end.next_multiple_of(ALLOCATION_BYTES)).await {
-            Err(error) if is_storage_full(error.kind()) => self.allocate_to(end).await,
-            allocated => allocated,
-        }
-    }
-
-    async fn allocate_to(&mut self, to: u64) -> io::Result<()> {
-        self.file.allocate(self.allocated, to - self.allocated).await?;
-        self.allocated = to;
         Ok(())
     }
 }

@@ -15,7 +15,7 @@ use crate::layout::Layout;
 use crate::metrics::StoreMetrics;
 use crate::open::{self, Opening};
 use crate::orphans;
-use crate::partition::Recorded;
+use crate::partition::{Partition, Recorded};
 use crate::partition_log::PartitionLog;
 use crate::shard::Shard;
 
@@ -187,13 +187,28 @@ async fn close<I: Io>(shard: &Rc<Shard<I>>) -> Result<(), StoreError> {
         partition.wait_for_flush_or_deletion(end).await?;
         partition.work_ended().await;
     }
-    let opened =
-        partitions.into_iter().filter(|partition| partition.recorded() != Recorded::Closed).collect();
-    shard.checkpointer.write_closed(shard, opened).await?;
+    record_closed(shard, partitions).await?;
     shard.checkpointer.close().await;
     for partition in shard.all_partitions() {
         partition.evict_tail();
         partition.all_segments().iter().for_each(|segment| shard.descriptors.close_idle(segment));
     }
     Ok(())
+}
+
+/// Records what isn't closed in the checkpoint as closed. Of logs that it knows, space for that was made before they were
+/// appended to. The others need not be in it: nothing was appended to them, and the next start finds them by their files as
+/// this one did.
+async fn record_closed<I: Io>(
+    shard: &Rc<Shard<I>>,
+    mut partitions: Vec<Rc<Partition<I>>>,
+) -> Result<(), StoreError> {
+    partitions.retain(|partition| partition.recorded() != Recorded::Closed);
+    match shard.checkpointer.write_closed(shard, partitions.clone()).await {
+        Err(StoreError::Disk(error)) if error.is_storage_full() => {
+            partitions.retain(|partition| partition.recorded() == Recorded::Open);
+            shard.checkpointer.write_closed(shard, partitions).await
+        }
+        written => written,
+    }
 }

@@ -64,10 +64,16 @@ impl<I: Io> Partition<I> {
         let boundary = self.find_boundary(plan).await?;
         let segments = self.segments_from(plan.segment);
         drain(self, &segments, self.shard.config.readers_deadline).await?;
+        self.shard.checkpointer.reserve_closing(&self.shard, self).await?;
         let mut after = self.state.borrow().log.clone();
         let _what_it_leaves_is_asked_again_below = after.complete_truncate(plan, &boundary);
-        self.shard.checkpointer.write_entry(&self.shard, self.at, Some(LogEntry::open(&after))).await?;
-        self.set_recorded(Recorded::Open);
+        let checkpointer = &self.shard.checkpointer;
+        let written = checkpointer.write_entry(&self.shard, self.at, Some(LogEntry::open(&after))).await;
+        if written.is_ok() {
+            self.set_recorded(Recorded::Open);
+        }
+        checkpointer.settle_closing(self);
+        written?;
         if let Err(error) = self.cut_files(&segments, boundary.end.position).await {
             self.shard.fail(error);
             return Ok(self.shard.check()?);
@@ -166,6 +172,8 @@ impl<I: Io> Partition<I> {
         let end = state.log.offsets().log_end;
         state.log.install_producers(start.producers, end);
         drop(state);
+        // Of producers that were forgotten some may be back.
+        self.shard.checkpointer.claim_closing(self);
         self.shard.checkpointer.note_change(&self.shard, self);
         Ok(())
     }

@@ -9,7 +9,7 @@ use std::path::Path;
 use engine_io::{Buffer, DirectFile, Io, OpenMode};
 use engine_record::{BATCH_HEADER_BYTES, LeaderEpoch, ShardId, assign};
 use engine_store::{AppendError, Appended, Corruption, ReadBound, ReadRequest, StoreError};
-use sim::CrashMode;
+use sim::{CrashMode, DiskLatency};
 use std::rc::Rc;
 use support::client::Client;
 use support::lines::lines_of;
@@ -42,6 +42,9 @@ fn a_clean_end_is_found_clean_and_costs_a_look_at_the_files() {
     let (store, report) = machine.start();
     assert!(report.is_clean);
     assert_eq!((report.partitions, report.unclosed), (1, 0));
+    let each = Duration::from_micros(50)..=Duration::from_micros(50);
+    let latency = DiskLatency { read: each.clone(), metadata: each, ..DiskLatency::default() };
+    machine.disk().set_latency(latency);
     let before = machine.sim.now();
     let log = machine.open(&store, partition(0));
     let took = machine.sim.now().since(before);

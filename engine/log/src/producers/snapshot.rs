@@ -19,6 +19,17 @@ pub const PRODUCERS_SNAPSHOT_VERSION: u8 = 1;
 /// Size of a producer without batches.
 const PRODUCER_BYTES: usize = 19;
 
+/// Size of a remembered batch.
+const BATCH_BYTES: usize = 32;
+
+/// Size of a producer with all batches that are remembered of it.
+pub(crate) const PRODUCER_BYTES_MAX: usize = PRODUCER_BYTES + REMEMBERED_BATCHES * BATCH_BYTES;
+
+/// At most the size of a snapshot of `count` producers.
+pub(crate) const fn encoded_bytes_max(count: usize) -> usize {
+    5 + count * PRODUCER_BYTES_MAX
+}
+
 /// Why bytes are no snapshot of producers. The remedy is to replay the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProducersError {

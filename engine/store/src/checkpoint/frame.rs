@@ -63,6 +63,24 @@ pub(crate) struct FrameHeader {
     pub(crate) sequence: u32,
 }
 
+/// The payload of an image's frame, about: it ends with the first entry that reaches this size.
+pub(crate) const IMAGE_PAYLOAD_BYTES: usize = 1 << 20;
+
+/// The largest payload of a change: what is longer is written as an image, in several frames.
+pub(crate) const CHANGE_PAYLOAD_BYTES_MAX: usize = 64 << 20;
+
+/// What a frame takes in its slot with this payload, in bytes: whole blocks.
+pub(crate) const fn frame_bytes(payload_bytes: usize) -> usize {
+    (HEADER_BYTES + payload_bytes).next_multiple_of(BLOCK_BYTES)
+}
+
+/// What an image takes in its slot at most, in bytes, whose entries take `entries_bytes`: whole blocks.
+pub(crate) const fn image_bytes_max(entries_bytes: u64) -> u64 {
+    let frames = entries_bytes / IMAGE_PAYLOAD_BYTES as u64 + 1;
+    let bytes = entries_bytes + frames * (HEADER_BYTES + BLOCK_BYTES - 1) as u64;
+    bytes - bytes % BLOCK_BYTES as u64
+}
+
 /// The frame's bytes, padded to whole blocks.
 pub(crate) fn encode(header: FrameHeader, payload: &[u8]) -> Vec<u8> {
     let mut writer = Writer::default();
@@ -77,7 +95,7 @@ pub(crate) fn encode(header: FrameHeader, payload: &[u8]) -> Vec<u8> {
     let crc = crc32c::crc32c_append(crc32c::crc32c(&bytes), payload);
     bytes.extend(crc.to_le_bytes());
     bytes.extend(payload);
-    bytes.resize(bytes.len().next_multiple_of(BLOCK_BYTES), 0);
+    bytes.resize(frame_bytes(payload.len()), 0);
     bytes
 }
 
@@ -98,8 +116,7 @@ fn decode(bytes: &[u8]) -> Option<(FrameHeader, &[u8], usize)> {
     if computed != u32::from_le_bytes(*crc) {
         return None;
     }
-    let frame_bytes = (HEADER_BYTES + payload_bytes).next_multiple_of(BLOCK_BYTES);
-    Some((FrameHeader { kind, generation, image, sequence }, payload, frame_bytes))
+    Some((FrameHeader { kind, generation, image, sequence }, payload, frame_bytes(payload_bytes)))
 }
 
 /// What a slot holds.

@@ -62,11 +62,9 @@ impl Machine {
             io.create_folder(&layout.checkpoints()).await.unwrap();
             read_all(&io, &layout, config.shard).await
         })?;
-        let unused = Checkpointer::new(
-            0,
-            SlotWriter::new(Entries::new(), BTreeSet::new(), Slot::One, 0),
-            Entries::new(),
-        );
+        let nothing =
+            FoundSlots { entries: Entries::new(), elsewhere: BTreeSet::new(), slot: None, image: 0 };
+        let unused = Checkpointer::new(0, SlotWriter::new(nothing), Entries::new());
         Ok((Shard::new(io, config, layout, unused), found))
     }
 
@@ -75,7 +73,7 @@ impl Machine {
         let (shard, found) = self.shard().expect("the checkpoint can be read");
         let io = shard.io.clone();
         let task = io.spawn(async move {
-            let mut slots = SlotWriter::new(found.own, found.elsewhere, found.slot, found.image);
+            let mut slots = SlotWriter::new(found.own);
             slots.write(&shard, found.generation, entries).await.unwrap();
         });
         self.sim.run_for(time);
@@ -125,7 +123,7 @@ fn an_old_image_half_overwritten_does_no_harm() {
         let (shard, found) = machine.shard().unwrap();
         // An image of one block with many changes behind it, which the next but one image is written over.
         machine.sim.block_on(async {
-            let mut slots = SlotWriter::new(found.own, found.elsewhere, found.slot, found.image);
+            let mut slots = SlotWriter::new(found.own);
             for mark in 1..200 {
                 slots.write(&shard, 1, vec![(partition(0), entry(mark, 10))]).await.unwrap();
             }
@@ -147,7 +145,7 @@ fn a_newest_image_that_is_damaged_is_reported_and_not_replaced_by_the_one_before
     assert!(machine.write(vec![(partition(0), entry(1, 10))], ENOUGH));
     let (shard, found) = machine.shard().unwrap();
     machine.sim.block_on(async {
-        let mut slots = SlotWriter::new(found.own, found.elsewhere, found.slot, found.image);
+        let mut slots = SlotWriter::new(found.own);
         for mark in 2..4 {
             slots.write(&shard, 2, vec![(partition(0), entry(mark, 10))]).await.unwrap();
         }
