@@ -4,7 +4,11 @@
 //! clients do both. Whoever decompresses gives a limit: a few bytes can stand for gigabytes.
 
 use core::fmt;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
+
+mod pieces;
+
+pub use pieces::Decompression;
 
 /// How a batch's records are compressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -93,24 +97,15 @@ pub struct CompressError {
 /// Decompresses all of `bytes`, of which at most `limit` bytes may come.
 ///
 /// Memory: the output, its limit's worth at most, and the codec's own (Zstandard up to a window of 128 MiB, which
-/// is what its strongest level uses and other clients accept).
+/// is what its strongest level uses and other clients accept). How long it takes has no bound that goes with `limit`: for
+/// whoever must not be busy that long there is [`Decompression`].
 ///
 /// # Errors
 /// See [`DecompressError`].
 pub fn decompress(codec: Compression, bytes: &[u8], limit: usize) -> Result<Vec<u8>, DecompressError> {
-    let outcome = match codec {
-        Compression::None => read_bounded(bytes, limit),
-        Compression::Gzip => read_bounded(flate2::bufread::MultiGzDecoder::new(bytes), limit),
-        Compression::Snappy => snappy::decompress(bytes, limit),
-        Compression::Lz4 => read_bounded(lz4_flex::frame::FrameDecoder::new(bytes), limit),
-        Compression::Zstd => zstd::stream::read::Decoder::with_buffer(bytes)
-            .map_err(Failed::Damaged)
-            .and_then(|decoder| read_bounded(decoder, limit)),
-    };
-    outcome.map_err(|failed| match failed {
-        Failed::TooLarge => DecompressError::TooLarge { limit },
-        Failed::Damaged(cause) => DecompressError::Damaged { codec, cause },
-    })
+    let mut decompression = Decompression::new(codec, bytes, limit)?;
+    while decompression.go_on()? {}
+    Ok(decompression.into_bytes())
 }
 
 enum Failed {
@@ -118,11 +113,13 @@ enum Failed {
     Damaged(io::Error),
 }
 
-fn read_bounded(reader: impl Read, limit: usize) -> Result<Vec<u8>, Failed> {
-    let one_more = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
-    let mut out = Vec::new();
-    reader.take(one_more).read_to_end(&mut out).map_err(Failed::Damaged)?;
-    if out.len() > limit { Err(Failed::TooLarge) } else { Ok(out) }
+impl Failed {
+    fn of(self, codec: Compression, limit: usize) -> DecompressError {
+        match self {
+            Self::TooLarge => DecompressError::TooLarge { limit },
+            Self::Damaged(cause) => DecompressError::Damaged { codec, cause },
+        }
+    }
 }
 
 /// Compresses `bytes` with the codec's usual level.
@@ -178,19 +175,34 @@ mod snappy {
         Ok(out)
     }
 
-    pub(super) fn decompress(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Failed> {
-        let mut out = Vec::new();
-        let Some(mut blocks) = framed(bytes)? else {
-            block(bytes, limit, &mut out)?;
-            return Ok(out);
-        };
-        while let Some((&length, rest)) = blocks.split_first_chunk() {
-            let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
-            let (compressed, rest) = rest.split_at_checked(length).ok_or_else(cut)?;
-            block(compressed, limit, &mut out)?;
-            blocks = rest;
+    /// What is still to be decompressed.
+    pub(super) enum Blocks<'a> {
+        /// One block without a head.
+        Raw(&'a [u8]),
+        /// Blocks, each behind its length.
+        Framed(&'a [u8]),
+    }
+
+    impl<'a> Blocks<'a> {
+        pub(super) fn of(bytes: &'a [u8]) -> Result<Self, Failed> {
+            Ok(framed(bytes)?.map_or(Self::Raw(bytes), Self::Framed))
         }
-        if blocks.is_empty() { Ok(out) } else { Err(cut()) }
+
+        /// Decompresses the next block to `out`, which may have `limit` bytes then. Whether there are more.
+        pub(super) fn next(&mut self, limit: usize, out: &mut Vec<u8>) -> Result<bool, Failed> {
+            match self {
+                Self::Raw(bytes) => block(bytes, limit, out).map(|()| false),
+                Self::Framed([]) => Ok(false),
+                Self::Framed(blocks) => {
+                    let (&length, rest) = blocks.split_first_chunk().ok_or_else(cut)?;
+                    let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
+                    let (compressed, rest) = rest.split_at_checked(length).ok_or_else(cut)?;
+                    block(compressed, limit, out)?;
+                    *blocks = rest;
+                    Ok(true)
+                }
+            }
+        }
     }
 
     /// The blocks behind the head, or `None` where there is no head.

@@ -41,7 +41,7 @@ pub use builder::{BatchBuilder, BuildError, Marker, NewRecord, Producer, transac
 pub use client_batch::{
     ClientBatchError, ClientBatchRules, InvalidRecord, InvalidTimestamp, validate_client_batch,
 };
-pub use compression::{CompressError, Compression, DecompressError, compress, decompress};
+pub use compression::{CompressError, Compression, DecompressError, Decompression, compress, decompress};
 pub use error::{CorruptBatch, CorruptRecord};
 pub use ids::{
     LeaderEpoch, NodeId, PartitionIndex, ProducerEpoch, ProducerId, ShardId, TopicId, TopicPartition,

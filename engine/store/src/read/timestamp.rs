@@ -6,8 +6,8 @@ use std::rc::Rc;
 use engine_io::Io;
 use engine_log::{BatchPosition, BatchWalk, TimestampCandidate, WalkStop};
 use engine_record::{
-    BATCH_HEADER_BYTES, BatchHeader, Compression, CorruptBatch, DecompressError, LeaderEpoch, Offset,
-    RecordBatch, Records, Timestamp, decompress,
+    BATCH_HEADER_BYTES, BatchHeader, Compression, CorruptBatch, DecompressError, Decompression, LeaderEpoch,
+    Offset, RecordBatch, Records, Timestamp,
 };
 
 use super::locate::damaged;
@@ -15,8 +15,7 @@ use crate::error::ReadError;
 use crate::partition::Partition;
 use crate::segment_file::SegmentFile;
 
-/// To look for a time, a batch's records are decompressed to at most so many bytes: the shard does nothing else
-/// meanwhile, for 3 ms with the slowest codec.
+/// To look for a time, a batch's records are decompressed to at most so many bytes, which are kept meanwhile.
 const RECORDS_BYTES_MAX: usize = 1 << 20;
 
 /// How many records are gone through in a turn.
@@ -188,7 +187,7 @@ impl<I: Io> Partition<I> {
         section: &[u8],
         candidate: &TimestampCandidate,
     ) -> Result<Option<TimestampedOffset>, NotLookedInto> {
-        let records = records_section(header.compression(), section)?;
+        let records = records_section(&self.shard.io, header.compression(), section).await?;
         for (count, record) in (1_usize..).zip(Records::new(header, &records)) {
             let record = record.map_err(|_| NotLookedInto::Unreadable)?;
             let offset = record.offset(base).ok_or(NotLookedInto::Unreadable)?;
@@ -230,16 +229,27 @@ fn whole_batch(base: Offset, header: &BatchHeader, candidate: &TimestampCandidat
     TimestampedOffset { timestamp, offset: base.max(candidate.from), leader_epoch }
 }
 
-/// The records of a batch, decompressed where they are compressed.
-fn records_section(codec: Compression, section: &[u8]) -> Result<Cow<'_, [u8]>, NotLookedInto> {
-    match codec {
-        Compression::None => Ok(Cow::Borrowed(section)),
-        Compression::Gzip | Compression::Snappy | Compression::Lz4 | Compression::Zstd => {
-            match decompress(codec, section, RECORDS_BYTES_MAX) {
-                Ok(records) => Ok(Cow::Owned(records)),
-                Err(DecompressError::TooLarge { .. }) => Err(NotLookedInto::TooLarge),
-                Err(DecompressError::Damaged { .. }) => Err(NotLookedInto::Unreadable),
-            }
+/// The records of a batch, decompressed where they are compressed. Others have their turn between any two pieces.
+async fn records_section<'a, I: Io>(
+    io: &I,
+    codec: Compression,
+    section: &'a [u8],
+) -> Result<Cow<'a, [u8]>, NotLookedInto> {
+    if codec == Compression::None {
+        return Ok(Cow::Borrowed(section));
+    }
+    let mut decompression = Decompression::new(codec, section, RECORDS_BYTES_MAX)?;
+    while decompression.go_on()? {
+        io.yield_now().await;
+    }
+    Ok(Cow::Owned(decompression.into_bytes()))
+}
+
+impl From<DecompressError> for NotLookedInto {
+    fn from(error: DecompressError) -> Self {
+        match error {
+            DecompressError::TooLarge { .. } => Self::TooLarge,
+            DecompressError::Damaged { .. } => Self::Unreadable,
         }
     }
 }
