@@ -57,6 +57,11 @@ impl FoundCheckpoints {
         &self.entries
     }
 
+    #[cfg(test)]
+    pub(crate) fn into_own_slots(self) -> FoundSlots {
+        self.own
+    }
+
     pub(crate) fn into_checkpointer<I: Io>(self) -> Checkpointer<I> {
         Checkpointer::new(self.generation, SlotWriter::new(self.own), self.entries)
     }

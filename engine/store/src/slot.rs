@@ -305,3 +305,6 @@ impl<I: Io> OpenSlot<I> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

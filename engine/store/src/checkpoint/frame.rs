@@ -235,6 +235,19 @@ mod tests {
     }
 
     #[test]
+    fn an_image_takes_no_more_than_was_said_before_however_its_entries_lie_in_frames() {
+        for last in [0, 1, 4059, 4060, 4061, IMAGE_PAYLOAD_BYTES - 1] {
+            for over in [0, 1, 4060, 70_000] {
+                let payloads = [IMAGE_PAYLOAD_BYTES + over, IMAGE_PAYLOAD_BYTES, last];
+                let bytes: usize = payloads.iter().map(|payload| frame_bytes(*payload)).sum();
+                let bytes_max = image_bytes_max(payloads.iter().sum::<usize>() as u64);
+                assert!(bytes as u64 <= bytes_max && bytes_max < bytes as u64 + 5 * BLOCK_BYTES as u64);
+            }
+        }
+        assert_eq!(image_bytes_max(0), BLOCK_BYTES as u64);
+    }
+
+    #[test]
     fn a_whole_image_and_its_changes_are_read_back() {
         let bytes = slot(&KINDS);
         let content = read_slot(&bytes);

@@ -59,6 +59,23 @@ fn version_1_is_written_as_released() {
 }
 
 #[test]
+fn an_entry_takes_as_many_bytes_as_was_said_before() {
+    let deleted = Entry { generation: 10, log: None };
+    for entry in [live(vec![segment(0, 100)]), live(vec![segment(0, 100), segment(5, 3)]), deleted] {
+        assert_eq!(encode(partition(1), &entry).len(), encoded_bytes(&entry));
+    }
+}
+
+#[test]
+fn a_log_takes_no_more_closed_than_was_said_before() {
+    let log = Log::create(engine_log::LogConfig::default(), at(0), engine_record::LeaderEpoch(3));
+    let bytes = |log| encoded_bytes(&Entry { generation: 1, log: Some(log) });
+    assert!(bytes(LogEntry::open(&log)) <= LogEntry::bytes_max(&log));
+    assert!(bytes(LogEntry::closed(&log)) <= LogEntry::bytes_max(&log));
+    assert!(LogEntry::bytes_max(&log) + APPEND_BYTES_MAX <= 512, "a short log gets by with one step");
+}
+
+#[test]
 fn a_change_lists_only_the_segments_that_changed() {
     let before = live((0..50).map(|base| segment(base, 100)).collect());
     let mut after = before.clone();

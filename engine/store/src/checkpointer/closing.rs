@@ -56,8 +56,8 @@ impl<I: Io> Checkpointer<I> {
             false => self.extend(shard).await,
         };
         for (partition, bytes) in wanted {
-            if is_backed.is_ok() {
-                partition.set_closing_bytes(bytes);
+            if is_backed.is_ok() && !partition.is_deleted() {
+                partition.set_closing_bytes(bytes.max(partition.closing_bytes()));
             }
             self.reserve.set_promise(partition.at, partition.closing_bytes());
         }
