@@ -5,6 +5,7 @@ mod support;
 
 use core::time::Duration;
 
+use engine_record::ShardId;
 use engine_store::AppendError;
 use sim::CrashMode;
 use support::client::Client;
@@ -18,6 +19,8 @@ struct Filled {
     machine: Machine,
     models: Vec<Model>,
     next_batch: u64,
+    /// Every so many batches one is large.
+    large_every: u64,
 }
 
 impl Filled {
@@ -26,7 +29,7 @@ impl Filled {
         machine.log_config.segment_bytes = 60_000;
         machine.log_config.index_interval_bytes = 1;
         machine.config.checkpoint_interval = Duration::from_millis(1);
-        Self { machine, models: vec![Model::default(); 3], next_batch: 0 }
+        Self { machine, models: vec![Model::default(); 3], next_batch: 0, large_every: 3 }
     }
 
     fn start(&self) -> (SimStore, Vec<SimLog>) {
@@ -42,9 +45,9 @@ impl Filled {
         while is_refused.contains(&false) {
             for (number, refused) in is_refused.iter_mut().enumerate() {
                 self.next_batch += 1;
-                let bytes = match self.next_batch % 3 {
-                    0 => batch(self.next_batch, 1, 7_000),
-                    _ => batch_of(i64::try_from(self.next_batch).unwrap(), 0, 1, 300),
+                let bytes = match self.next_batch.is_multiple_of(self.large_every) {
+                    true => batch(self.next_batch, 1, 7_000),
+                    false => batch_of(i64::try_from(self.next_batch).unwrap(), 0, 1, 50),
                 };
                 match self.machine.run(append(&logs[number], &bytes)) {
                     Ok(appended) => {
@@ -148,15 +151,17 @@ fn a_stop_on_a_full_drive_is_clean_after_a_crash_on_it() {
     }
 }
 
-/// Each producer's place in the checkpoint is counted with five batches: together more than a step of a slot's space.
+/// Each producer's place in the checkpoint is counted with five batches: it takes more than its only one does in the log.
 #[test]
 fn what_logs_grow_by_is_refused_where_there_would_be_no_space_to_close_them() {
-    for kibibytes in [0, 300, 900, 1_300, 2_100] {
+    const SEGMENT_SPACE: u32 = 1 << 20;
+    for kibibytes in [0, 200, 700] {
         let case = format!("{kibibytes} KiB");
         let mut filled = Filled::new(700 + kibibytes);
+        filled.large_every = u64::MAX;
         filled.machine.log_config.segment_bytes = 2 << 20;
-        (filled.machine.config.allocation_bytes_min, filled.machine.config.allocation_bytes_max) =
-            (4 << 20, 4 << 20);
+        let config = &mut filled.machine.config;
+        (config.allocation_bytes_min, config.allocation_bytes_max) = (SEGMENT_SPACE, SEGMENT_SPACE);
         let (store, logs) = filled.start();
         for (log, model) in logs.iter().zip(&mut filled.models) {
             let bytes = batch(0, 1, 100);
@@ -165,13 +170,31 @@ fn what_logs_grow_by_is_refused_where_there_would_be_no_space_to_close_them() {
         filled.machine.pause(Duration::from_millis(100));
         filled.machine.disk().set_capacity(filled.machine.disk().used_bytes() + (kibibytes << 10));
         let taken = filled.fill(&logs);
-        assert!(taken > 1_000, "{case}: {taken} batches found space");
+        assert!(taken > 5_000, "{case}: {taken} batches found space");
+        let bytes: u64 = logs.iter().map(SimLog::size_bytes).sum();
+        assert!(bytes < 3 * u64::from(SEGMENT_SPACE) - 100_000, "{case}: the segments had space, {bytes}");
         filled.stop(&store, &case);
         let (store, logs) = filled.start_clean(&case);
         filled.fill(&logs);
         filled.stop(&store, &case);
         filled.start_clean(&case);
     }
+}
+
+#[test]
+fn another_shard_starts_and_stops_on_a_full_drive_with_what_the_first_one_closed() {
+    let (mut filled, store, logs) = nearly_full(900, 250, 5 * BLOCK);
+    filled.fill(&logs);
+    filled.stop(&store, "one shard");
+    (filled.machine.config.shard, filled.machine.config.shards) = (ShardId(1), 2);
+    let (store, logs) = filled.start_clean("the second shard");
+    assert_eq!(filled.fill(&logs), 0, "its checkpoint has no space");
+    filled.stop(&store, "the second shard");
+    (filled.machine.config.shard, filled.machine.config.shards) = (ShardId(0), 1);
+    let (store, logs) = filled.start_clean("one shard again");
+    filled.fill(&logs);
+    filled.stop(&store, "one shard again");
+    filled.start_clean("one shard again");
 }
 
 #[test]
