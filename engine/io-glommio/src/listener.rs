@@ -1,5 +1,6 @@
 //! Listening, accepting, connecting.
 
+use core::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,11 +18,17 @@ use crate::turn;
 /// Connections the system keeps for us until they are accepted: a cluster's clients coming back all at once.
 const BACKLOG: i32 = 4096;
 
+/// So many are accepted in a turn, some hundred microseconds. With one a turn, the last of many that come together would
+/// wait for as many turns of all that those before it ask for.
+const ACCEPTED_IN_TURN: u32 = 32;
+
 /// A listening socket.
 #[derive(Debug)]
 pub struct GlommioListener {
     descriptor: OwnedFd,
     local: SocketAddr,
+    /// How many may still be accepted in this turn.
+    left_in_turn: Cell<u32>,
 }
 
 impl GlommioListener {
@@ -38,7 +45,7 @@ impl GlommioListener {
         net::bind(&descriptor, &address)?;
         net::listen(&descriptor, BACKLOG)?;
         let local = net::getsockname(&descriptor)?.try_into()?;
-        Ok(Self { descriptor, local })
+        Ok(Self { descriptor, local, left_in_turn: Cell::new(0) })
     }
 
     /// The next connection that is there. A failure that concerns only the connection is not the listener's.
@@ -78,11 +85,20 @@ impl Listener for GlommioListener {
 
     async fn accept(&self) -> io::Result<GlommioStream> {
         // First, so that a flood of connections does not keep others waiting, and a dropped future loses none.
-        turn::give_way().await;
+        if self.left_in_turn.get() == 0 {
+            turn::give_way().await;
+            self.left_in_turn.set(ACCEPTED_IN_TURN);
+        }
         loop {
             match self.take() {
-                Ok((descriptor, peer)) => return accepted(descriptor, peer),
-                Err(Errno::AGAIN) => acceptable(self.descriptor.as_fd()).await?,
+                Ok((descriptor, peer)) => {
+                    self.left_in_turn.update(|left| left.saturating_sub(1));
+                    return accepted(descriptor, peer);
+                }
+                Err(Errno::AGAIN) => {
+                    acceptable(self.descriptor.as_fd()).await?;
+                    self.left_in_turn.set(ACCEPTED_IN_TURN);
+                }
                 Err(errno) => return Err(errno.into()),
             }
         }
@@ -102,4 +118,43 @@ fn accepted(descriptor: OwnedFd, peer: Option<SocketAddrAny>) -> io::Result<Glom
 pub(crate) async fn connect(address: SocketAddr) -> io::Result<GlommioStream> {
     let stream = TcpStream::connect(address).await.map_err(error::system)?;
     GlommioStream::new(Socket::new(stream)?, address)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpStream as Client;
+    use std::rc::Rc;
+
+    use engine_io::{Io, Task};
+
+    use super::*;
+    use crate::testing::on_shard;
+
+    /// Each of the others' turns may be all that the connections before it ask for.
+    #[test]
+    fn many_that_come_together_are_accepted_in_few_turns() {
+        let turns = on_shard(|io, _| async move {
+            let address = SocketAddr::from(([127, 0, 0, 1], 0));
+            let listener = GlommioListener::listen(address, ListenMode::Exclusive).unwrap();
+            let clients: Vec<_> =
+                (0..100).map(|_| Client::connect(listener.local_address()).unwrap()).collect();
+            let turns = Rc::new(Cell::new(0));
+            let (counter, counting) = (Rc::clone(&turns), io.clone());
+            let _counting = io.spawn(async move {
+                loop {
+                    counter.set(counter.get() + 1);
+                    counting.yield_now().await;
+                }
+            });
+            let accepting = io.spawn(async move {
+                for _ in &clients {
+                    listener.accept().await.unwrap();
+                }
+            });
+            accepting.join().await;
+            turns.get()
+        });
+        let turns = turns.unwrap();
+        assert!((1..=12).contains(&turns), "others had {turns} turns");
+    }
 }
