@@ -106,6 +106,15 @@ impl Budget {
         self.take_ranked(least, most, 0).await
     }
 
+    /// Takes `amount`, after all who want less, and after those that asked before for as much. Dropped before it resolves,
+    /// it gives up its place.
+    ///
+    /// # Panics
+    /// As [`Budget::take`].
+    pub(crate) async fn take_by_size(&self, amount: u64) -> Share {
+        self.take_ranked(amount, amount, amount).await
+    }
+
     async fn take_ranked(&self, least: u64, most: u64, rank: u64) -> Share {
         assert!(least <= self.total(), "more is asked for than there is in all");
         assert!(least <= most, "at least {least} and at most {most} are nothing");

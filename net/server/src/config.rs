@@ -76,13 +76,14 @@ pub struct Limits {
     /// than that to come. Smaller frames pass all the same, 16 KiB at a time of each connection.
     pub request_bytes: u64,
     /// Bytes of large requests other than produces (lists of topics and partitions from 16 KiB on) that are worked on at a
-    /// time; others wait for 10 seconds, then their connection is closed. They take up to 50 times as much memory.
+    /// time, which takes up to 50 times as much memory. Others wait for 10 seconds, then their connection is closed; fetches
+    /// in there that wait for records are answered early meanwhile.
     pub list_bytes: u64,
     /// Bytes of replies held by all connections of the shard until their clients have taken them, and whole buffers of
     /// which they hold a part; what came of produces, until their replies are made, is in it too. Where it is reached,
     /// fetches get fewer bytes, then wait, then get none. Other large replies, and produces to hundreds of partitions,
-    /// wait for 5 seconds, then their connection is closed; small ones pass all the same. Connections whose clients take
-    /// nothing meanwhile are closed. A reply may exceed it by a buffer or two.
+    /// wait for 5 seconds, then their connection is closed; small ones pass all the same. What came of produces has a
+    /// quarter of it at most, and lists half. Connections whose clients take nothing meanwhile are closed. A reply may exceed it by a buffer or two.
     pub reply_bytes: u64,
     /// Memory for chunks being written and the tails kept for readers, in bytes; appends wait meanwhile.
     pub pool_bytes: u64,

@@ -21,6 +21,7 @@ use crate::hooks::Principal;
 use crate::notices::Notice;
 use crate::reply_memory::ConnectionOutcomes;
 use crate::reply_queue::{PendingReply, ReplyQueue};
+use crate::request_memory::ConnectionMemory;
 use crate::response::{CloseReason, Response};
 use crate::sending::Sending;
 use crate::shard::Shard;
@@ -39,6 +40,7 @@ pub(crate) struct Connection<I: Io> {
     closer: CloserOf<I>,
     /// The request that is being received, where it is a large one.
     unfinished: Rc<Unfinished>,
+    request_memory: ConnectionMemory,
     outcomes: ConnectionOutcomes,
     reading: Activity,
     writing: Activity,
@@ -137,6 +139,31 @@ impl<I: Io> Connection<I> {
         &self.outcomes
     }
 
+    /// Its memory for requests.
+    pub(crate) fn request_memory(&self) -> &ConnectionMemory {
+        &self.request_memory
+    }
+
+    /// What is under way is answered as soon as it can be: others wait for the memory it holds.
+    pub(crate) fn hurry(&self) {
+        self.replies.hurry();
+    }
+
+    /// Whether the request being answered is to be answered as soon as it can be.
+    pub(crate) fn is_hurried(&self) -> bool {
+        self.replies.is_hurried()
+    }
+
+    /// Resolves when it is.
+    pub(crate) async fn hurried(&self) {
+        self.replies.hurried().await;
+    }
+
+    /// Reads no request any more: one that was begun can't be answered, so none behind it will be. What came before is.
+    pub(crate) fn reads_no_more(&self) {
+        self.replies.close();
+    }
+
     /// Lets what has begun be answered, then ends the connection.
     pub(crate) fn finish(&self) {
         self.replies.close();
@@ -162,6 +189,7 @@ pub(crate) async fn serve<I: Io>(shard: Rc<Shard<I>>, stream: I::Stream) {
         replies: ReplyQueue::new(shard.limits().requests_in_flight),
         closer: reader.closer(),
         unfinished: Rc::new(Unfinished::none()),
+        request_memory: shard.request_memory().of_connection(frame_limit(&shard)),
         outcomes: ConnectionOutcomes::new(),
         reading: Activity::new(Doing::Resting, shard.io().now()),
         writing: Activity::new(Doing::Resting, shard.io().now()),
@@ -191,17 +219,19 @@ impl<I: Io> Drop for AbandonReplies<'_, I> {
     }
 }
 
+fn frame_limit<I: Io>(shard: &Shard<I>) -> usize {
+    usize::try_from(shard.limits().frame_bytes).unwrap_or(usize::MAX)
+}
+
 /// Reads requests and runs their first stage until the connection ends.
 async fn read_requests<I: Io>(
     shard: &Rc<Shard<I>>,
     connection: &Rc<Connection<I>>,
     reader: <I::Stream as Stream>::Reader,
 ) {
-    let limits = shard.limits();
-    let limit = usize::try_from(limits.frame_bytes).unwrap_or(usize::MAX);
-    let memory = shard.request_memory().of_connection(limit);
+    let memory = connection.request_memory.clone();
     let unfinished = Rc::clone(&connection.unfinished);
-    let mut frames = FrameReader::new(shard.io().clone(), reader, limit, memory, unfinished);
+    let mut frames = FrameReader::new(shard.io().clone(), reader, frame_limit(shard), memory, unfinished);
     while connection.replies.has_room().await {
         wait_while_muted(shard, connection).await;
         let frame = match next_frame(shard, connection, &mut frames).await {

@@ -12,6 +12,7 @@ use engine_record::Instant;
 
 use crate::config::Limits;
 use crate::connection::Connection;
+use crate::hurrying::Wanted;
 
 /// How long a large request must have been received for its pace to count.
 const PACE_AFTER: Duration = Duration::from_secs(2);
@@ -134,6 +135,12 @@ impl<I: Io> Connections<I> {
             closed += 1;
         }
         closed
+    }
+
+    /// Has those that hold memory which others wait for answer what is under way as soon as they can; how many.
+    pub(crate) fn hurry(&self, wanted: Wanted) -> usize {
+        let holders = self.snapshot().into_iter().filter(|connection| wanted.is_held_by(connection));
+        holders.map(|connection| connection.hurry()).count()
     }
 
     /// Lets every connection answer what it has begun, then close.

@@ -120,7 +120,7 @@ async fn finish<I: Io>(shard: Rc<Shard<I>>, request: Request<I>) -> Response<I> 
         ApiKey::Produce => unreachable!("a produce request has a first stage of its own"),
     };
     shard.metrics().stage(Stage::of(api), received_at, shard.io().now());
-    reply_memory::paid(&shard, answered.unwrap_or_else(Response::Close)).await
+    reply_memory::paid(&shard, api, answered.unwrap_or_else(Response::Close)).await
 }
 
 /// Only ApiVersions can be answered in a version the broker doesn't know: with what it does know, in version 0.

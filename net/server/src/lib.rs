@@ -31,6 +31,7 @@ pub mod format;
 mod frame_reader;
 mod handlers;
 mod hooks;
+mod hurrying;
 mod listener;
 mod metrics;
 pub mod node;

@@ -52,7 +52,7 @@ fn admit<I: Io>(shard: &Rc<Shard<I>>, stream: I::Stream, served: &Tasks<I>) {
 
 /// Closes connections that do nothing, until the task is dropped.
 pub(crate) async fn sweep<I: Io>(shard: Rc<Shard<I>>) {
-    const EVERY: Duration = Duration::from_secs(10);
+    const EVERY: Duration = Duration::from_secs(1);
     loop {
         shard.io().sleep(EVERY).await;
         let is_short = shard.reply_memory().has_run_short();

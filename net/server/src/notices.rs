@@ -25,6 +25,8 @@ pub(crate) enum Notice {
     ConnectionStalled,
     /// Connections were closed for the memory of requests that didn't come to their end.
     RequestsHoldMemory,
+    /// Fetches were answered early for the memory that is held with them or behind them.
+    FetchesHurried,
 }
 
 /// When each kind was last written, and how often it was held back since.

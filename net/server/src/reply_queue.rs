@@ -24,6 +24,9 @@ pub(crate) struct ReplyQueue<I: Io> {
     closed: Cell<bool>,
     abandoned: Cell<bool>,
     changed: Signal,
+    /// How many of those under way, the first ones, wait for nothing that can be left out.
+    hurried: Cell<usize>,
+    hurrying: Signal,
 }
 
 impl<I: Io> ReplyQueue<I> {
@@ -35,6 +38,8 @@ impl<I: Io> ReplyQueue<I> {
             closed: Cell::new(false),
             abandoned: Cell::new(false),
             changed: Signal::new(),
+            hurried: Cell::new(0),
+            hurrying: Signal::new(),
         }
     }
 
@@ -89,12 +94,35 @@ impl<I: Io> ReplyQueue<I> {
     /// Notes that `count` replies have left.
     pub(crate) fn sent(&self, count: usize) {
         self.in_flight.set(self.in_flight.get() - count);
+        self.hurried.set(self.hurried.get().saturating_sub(count));
         self.changed.notify();
     }
 
     /// How many requests have been begun and not answered.
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight.get()
+    }
+
+    /// The requests that are under way now are answered as soon as they can be.
+    pub(crate) fn hurry(&self) {
+        self.hurried.set(self.in_flight.get());
+        self.hurrying.notify();
+    }
+
+    /// Whether the reply being driven is one of those.
+    pub(crate) fn is_hurried(&self) -> bool {
+        self.hurried.get() > 0
+    }
+
+    /// Resolves when it is.
+    pub(crate) async fn hurried(&self) {
+        loop {
+            let hurrying = self.hurrying.wait();
+            if self.is_hurried() {
+                return;
+            }
+            hurrying.await;
+        }
     }
 
     /// No more requests come; what is queued is still answered.

@@ -40,7 +40,7 @@ pub(crate) struct RequestMemory {
 }
 
 /// The same, as one connection has it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ConnectionMemory {
     shard: RequestMemory,
     /// The connection's own allowance: a frame of any size beside as much again that is under way, so that no client
@@ -72,6 +72,11 @@ impl RequestMemory {
         self.shared.used()
     }
 
+    /// Whether somebody waits for it.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.shared.lacking() > 0
+    }
+
     /// For a connection whose frames have at most `frame` bytes.
     pub(crate) fn of_connection(&self, frame: usize) -> ConnectionMemory {
         let own = Budget::new(2 * frame.max(SMALL_BYTES) as u64);
@@ -81,6 +86,11 @@ impl RequestMemory {
 }
 
 impl ConnectionMemory {
+    /// The bytes that the connection's requests hold now.
+    pub(crate) fn used(&self) -> u64 {
+        self.own.used()
+    }
+
     /// Takes memory for a small request. Waits for earlier requests of the connection at most.
     pub(crate) async fn small(&self, bytes: u64) -> Held {
         let own = self.own.take(bytes).await;

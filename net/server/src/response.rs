@@ -5,8 +5,7 @@ use core::any::Any;
 use engine_io::{Io, SendPiece};
 use net_wire::{EncodeError, Message};
 
-use crate::budget::Share;
-use crate::reply_memory;
+use crate::reply_memory::{self, Held};
 
 /// What becomes of a connection after a request.
 pub(crate) enum Response<I: Io> {
@@ -61,7 +60,7 @@ pub(crate) struct Reply<I: Io> {
     /// The frame's bytes in order.
     pub(crate) pieces: Vec<ReplyPiece<I>>,
     /// Its part of the shard's reply memory, where that was reserved before it was made.
-    pub(crate) memory: Option<Share>,
+    pub(crate) memory: Option<Held>,
     /// What must live until the bytes are sent, such as the segments they lie in.
     pub(crate) held: Vec<Box<dyn Any>>,
 }
@@ -108,7 +107,7 @@ impl<I: Io> Response<I> {
     }
 
     /// The same, with `memory` for what it keeps; what it doesn't need goes back.
-    pub(crate) fn counted(self, mut memory: Share) -> Self {
+    pub(crate) fn counted(self, mut memory: Held) -> Self {
         match self {
             Self::Reply(mut reply) => {
                 memory.set(reply.bytes_kept());

@@ -11,6 +11,7 @@ use replication::metadata::commands::Command;
 use crate::config::Config;
 use crate::control::channel::{AppliedReport, Delta};
 use crate::deltas::Deltas;
+use crate::hurrying;
 use crate::listener;
 use crate::node::{Ended, Listening, NodeError, Opened, ShardCommand, ShardSeat};
 use crate::opening;
@@ -130,6 +131,7 @@ impl<I: Io> Serving<I> {
         serving.following.spawn(io, reopening::reopen(Rc::clone(shard)));
         serving.following.spawn(io, listener::sweep(Rc::clone(shard)));
         serving.following.spawn(io, request_memory::reclaim(Rc::clone(shard)));
+        serving.following.spawn(io, hurrying::hurry_holders(Rc::clone(shard)));
         serving
             .accepting
             .spawn(io, listener::accept(Rc::clone(shard), listener, Rc::clone(&serving.connections)));

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use engine_io::{Io, SendPiece, StreamWriter};
 
-use crate::budget::Budget;
+use crate::reply_memory::ReplyMemory;
 use crate::response::{CloseReason, Reply, ReplyPiece, Response};
 
 /// Replies that are ready are sent together until they reach this many bytes.
@@ -23,12 +23,12 @@ pub(crate) struct Sending<'m, I: Io> {
     bytes: usize,
     /// Requests answered by them, those without a reply included.
     count: usize,
-    memory: &'m Budget,
+    memory: &'m ReplyMemory,
 }
 
 impl<'m, I: Io> Sending<'m, I> {
     /// None yet; their memory is counted in `memory`.
-    pub(crate) fn new(memory: &'m Budget) -> Self {
+    pub(crate) fn new(memory: &'m ReplyMemory) -> Self {
         Self { replies: Vec::new(), bytes: 0, count: 0, memory }
     }
 
@@ -40,7 +40,7 @@ impl<'m, I: Io> Sending<'m, I> {
             Response::Reply(mut reply) => {
                 let bytes = reply.pieces.iter().map(ReplyPiece::memory_bytes).sum::<usize>();
                 if reply.memory.is_none() {
-                    reply.memory = Some(self.memory.take_anyway(reply.bytes_kept()));
+                    reply.memory = Some(self.memory.count(reply.bytes_kept()));
                 }
                 self.bytes += bytes;
                 self.replies.push(reply);
@@ -54,7 +54,7 @@ impl<'m, I: Io> Sending<'m, I> {
     /// Whether no more are to be waited for. Where memory is short, each leaves alone: a client that takes none has one
     /// made for it, and not as many as go together.
     pub(crate) fn is_full(&self) -> bool {
-        self.bytes >= TOGETHER_BYTES || (self.bytes > 0 && self.memory.free() == 0)
+        self.bytes >= TOGETHER_BYTES || (self.bytes > 0 && self.memory.is_used_up())
     }
 
     /// How many requests they answer.

@@ -17,7 +17,7 @@ use replication::metadata::commands::Command;
 use replication::metadata::image::{Image, broker_id};
 use replication::metadata::reply::Reply;
 
-use crate::budget::Budget;
+use crate::budget::{Budget, Share};
 use crate::config::{Config, Limits};
 use crate::connections::Connections;
 use crate::control::channel::{ControlError, ControlHandle};
@@ -27,6 +27,7 @@ use crate::metrics::{Metrics, ShardSnapshot};
 use crate::notices::{Notice, Notices};
 use crate::partition::Partition;
 use crate::reopening::Reopening;
+use crate::reply_memory::{self, ReplyMemory};
 use crate::request_memory::RequestMemory;
 use crate::tasks::Tasks;
 
@@ -46,7 +47,9 @@ pub(crate) struct Shard<I: Io> {
     connections: Rc<Connections<I>>,
     request_memory: RequestMemory,
     list_memory: Budget,
-    reply_memory: Budget,
+    reply_memory: ReplyMemory,
+    /// Whose turn it is to make a long answer.
+    making: Budget,
     metrics: Metrics,
     notices: Notices,
     producer_ids: ProducerIds,
@@ -107,7 +110,8 @@ impl<I: Io> Shard<I> {
                 u64::from(config.limits.frame_bytes),
             ),
             list_memory: Budget::new(config.limits.list_bytes),
-            reply_memory: Budget::new(config.limits.reply_bytes),
+            reply_memory: ReplyMemory::new(config.limits.reply_bytes),
+            making: Budget::new(1),
             config,
             store,
             control,
@@ -162,8 +166,18 @@ impl<I: Io> Shard<I> {
         &self.list_memory
     }
 
-    pub(crate) fn reply_memory(&self) -> &Budget {
+    pub(crate) fn reply_memory(&self) -> &ReplyMemory {
         &self.reply_memory
+    }
+
+    /// Waits for the turn to make an answer of `bytes`, where that is long. They are made one after the other: made side
+    /// by side none would be there sooner, and whoever asks for little would wait for a piece of each. Whoever has the
+    /// turn waits for nothing.
+    pub(crate) async fn turn_to_make(&self, bytes: u64) -> Option<Share> {
+        if bytes <= reply_memory::SMALL_BYTES {
+            return None;
+        }
+        Some(self.making.take(1).await)
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {

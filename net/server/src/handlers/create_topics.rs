@@ -107,7 +107,7 @@ pub(crate) async fn handle<I: Io>(
     let _in_time = deadline(shard.io(), until, together(AT_ONCE, creations)).await;
     // Where there is none, the topics are there all the same: a client that asks again is told so.
     let bytes = answer_bytes(request, &wishes);
-    let memory = reply_memory::reserve(shard, bytes, bytes).await.ok_or(CloseReason::NoMemory)?;
+    let memory = reply_memory::reserve_list(shard, bytes).await.ok_or(CloseReason::NoMemory)?;
     let mut outcomes = Vec::with_capacity(wishes.len());
     let mut turns = Turns::new(shard.io());
     for ((name, wish), created) in wishes.into_iter().zip(created) {

@@ -40,7 +40,7 @@ pub(crate) async fn handle<I: Io>(
         }));
     }
     let bytes = endpoint::told_bytes(&shard.image());
-    let memory = reply_memory::reserve(shard, bytes, bytes).await.ok_or(CloseReason::NoMemory)?;
+    let memory = reply_memory::reserve_list(shard, bytes).await.ok_or(CloseReason::NoMemory)?;
     let image = shard.image();
     let cluster_id = image.cluster().to_string();
     let endpoints = shard.endpoints_told(request.connection.reached);

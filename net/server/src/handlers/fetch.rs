@@ -9,7 +9,7 @@ use core::time::Duration;
 use std::any::Any;
 use std::rc::Rc;
 
-use engine_io::{Io, SendPiece, deadline};
+use engine_io::{Io, SendPiece, deadline, first};
 use engine_record::{LeaderEpoch, Offset, PartitionIndex, TopicId, TopicPartition};
 use engine_store::{FlushInterest, Piece as StorePiece, Read, ReadBound, ReadRequest};
 use net_wire::fetch::{FetchFrame, FetchResponseStart, FetchResponseWriter, FetchedPartition, Piece};
@@ -18,13 +18,12 @@ use net_wire::messages::fetch::{FetchPartition, FetchRequest, FetchTopic};
 use net_wire::topic_ref::TopicRef;
 use net_wire::{EncodeError, ErrorCode};
 
-use crate::budget::Share;
 use crate::dispatch::Request;
 use crate::endpoint::Endpoint;
 use crate::error_code;
 use crate::hooks::{Decision, Operation, Resource, authorize};
 use crate::partition::{AnyOf, Partition};
-use crate::reply_memory;
+use crate::reply_memory::{self, Held};
 use crate::response::{CloseReason, Reply, ReplyPiece, Response};
 use crate::settings::FETCH_BYTES_MAX;
 use crate::shard::{NotServed, Shard};
@@ -60,7 +59,7 @@ struct Hosted {
 /// What was read for all partitions, and the memory it keeps; none where there was none to be had.
 struct Answer<I: Io> {
     fetched: Vec<Fetched<I>>,
-    memory: Option<Share>,
+    memory: Option<Held>,
     /// Whether it has fewer bytes than it might, for want of memory.
     is_cut: bool,
 }
@@ -90,17 +89,17 @@ pub(crate) async fn handle<I: Io>(
     let partitions = resolve(shard, request.version, &asked.topics).await;
     loop {
         let (moves, waitable) = watch(shard, &partitions).await;
-        let last_turn = !waitable || shard.io().now() >= until;
+        let last_turn = !waitable || request.connection.is_hurried() || shard.io().now() >= until;
         let news = news(shard, &partitions).await;
         if last_turn || news.is_some() || min_bytes == 0 {
-            let answer = read_all(shard, &asked, &partitions, news).await;
+            let answer = read_all(shard, request, &asked, &partitions, news).await;
             if last_turn || answer.is_enough(min_bytes) {
                 return Ok(respond(shard, request, &asked, answer).await?);
             }
         }
         let _at_once = flush_interest(shard, &partitions).await;
-        // The time running out is looked at above, like a move.
-        let _moved = deadline(shard.io(), until, AnyOf(moves)).await;
+        // The time running out is looked at above, like a move, and so is a hurry.
+        let _moved = deadline(shard.io(), until, first(AnyOf(moves), request.connection.hurried())).await;
     }
 }
 
@@ -261,6 +260,7 @@ impl<I: Io> Answer<I> {
 /// largest, or none is read.
 async fn read_all<I: Io>(
     shard: &Shard<I>,
+    request: &Request<I>,
     asked: &FetchRequest<'_>,
     partitions: &[Asked<'_>],
     news: Option<News>,
@@ -272,7 +272,12 @@ async fn read_all<I: Io>(
     let wanted = news.map_or(0, |news| news.bytes.min(u64::from(limit)));
     let heads = (partitions.len() * (size_of::<Fetched<I>>() + HEAD_BYTES)) as u64;
     let memory = match news {
-        Some(news) => reply_memory::reserve(shard, heads + u64::from(news.batch_bytes), heads + wanted).await,
+        Some(news) => {
+            let least = heads + u64::from(news.batch_bytes);
+            let memory = reply_memory::reserve_fetched(shard, least, heads + wanted);
+            // What waits behind this fetch may hold the memory that it would wait for.
+            first(memory, request.connection.hurried()).await.ok().flatten()
+        }
         None => None,
     };
     let mut room = memory.as_ref().map_or(0, |memory| memory.amount().saturating_sub(heads));
@@ -397,7 +402,7 @@ fn not_found(version: i16, index: i32, why: NotServed) -> FetchedPartition<'stat
 }
 
 /// Puts the records between the pieces of the response, by reference.
-fn splice<I: Io>(frame: FetchFrame, reads: Vec<Read<I>>, memory: Option<Share>) -> Reply<I> {
+fn splice<I: Io>(frame: FetchFrame, reads: Vec<Read<I>>, memory: Option<Held>) -> Reply<I> {
     let pieces: Vec<Piece> = frame.pieces().collect();
     let head = Rc::new(frame.head);
     let kept = head.len() as u64 + reads.iter().map(bytes_kept).sum::<u64>();

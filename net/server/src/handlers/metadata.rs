@@ -50,7 +50,8 @@ pub(crate) async fn handle<I: Io>(
     };
     // It may be much larger than what was asked, so nothing of it is made while there is no memory for all.
     let bytes = answer_bytes(shard, found.as_deref()).await;
-    let memory = reply_memory::reserve(shard, bytes, bytes).await.ok_or(CloseReason::NoMemory)?;
+    let memory = reply_memory::reserve_list(shard, bytes).await.ok_or(CloseReason::NoMemory)?;
+    let _turn = shard.turn_to_make(bytes).await;
     let image = shard.image();
     let found = found.unwrap_or_else(|| {
         image.topics_by_name().map(|topic| Found::Topic { name: None, id: topic.id }).collect()

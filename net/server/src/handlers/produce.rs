@@ -120,6 +120,7 @@ pub(crate) async fn start<I: Io>(shard: &Rc<Shard<I>>, request: Request<I>) -> P
     let expected = expected_bytes::<I>(&view);
     let reserved = reply_memory::reserve_queued(shard, &request.connection, expected).await;
     let Some(mut memory) = reserved else {
+        request.connection.reads_no_more();
         return Box::pin(core::future::ready(Response::Close(CloseReason::NoMemory)));
     };
     let mut topics = Vec::with_capacity(view.topics().len());

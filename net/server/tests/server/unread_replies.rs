@@ -26,7 +26,7 @@ fn little_memory() -> Config {
 }
 
 /// Sends the frames for each of the clients, which take nothing. Dropping them ends them.
-async fn clients_that_do_not_read(
+pub(crate) async fn clients_that_do_not_read(
     node: &Node,
     count: usize,
     frames: impl Fn(&mut Client) -> Vec<Vec<u8>>,
@@ -74,7 +74,7 @@ async fn is_bounded<'q, Q: Message<'q> + Request>(node: &Node, topic: &Topic, ve
         assert!(held <= REPLY_BYTES, "{held} bytes of replies are held");
         node.pause(SECOND / 10).await;
     }
-    assert!(node.snapshot(0).await.reply_bytes > REPLY_BYTES / 8, "they do hold some");
+    assert!(node.snapshot(0).await.reply_bytes > REPLY_BYTES / 20, "they do hold some");
     let mut bystander = node.connect(0).await;
     let begun_at = bystander.now();
     produce(&mut bystander, topic, 0, &batch(&["meanwhile"])).await;
@@ -151,21 +151,21 @@ fn what_is_said_of_topics_to_create_has_memory_before_it_is_made() {
 }
 
 /// A produce that names the topic's first partition again and again, without records.
-fn of_nothing(topic: &Topic, partitions: usize) -> ProduceRequest<'_> {
+pub(crate) fn of_nothing(topic: &Topic, partitions: usize) -> ProduceRequest<'_> {
     let partition_data = vec![PartitionProduceData { index: 0, records: None }; partitions];
     let topic_data = vec![TopicProduceData { name: &topic.name, topic_id: Uuid::ZERO, partition_data }];
     ProduceRequest { transactional_id: None, acks: 1, timeout_ms: 1_000, topic_data }
 }
 
-/// Named by name.
-const PRODUCE: i16 = 9;
+/// The version that names topics by name.
+pub(crate) const BY_NAME: i16 = 9;
 
 #[test]
 fn what_came_of_produces_is_kept_only_as_far_as_there_is_memory() {
     on_node(5, little_memory(), async |node| {
         let topic = node.topic("t", 1).await;
         let unread = clients_that_do_not_read(&node, 6, |client| {
-            (0..20).map(|_| client.frame(PRODUCE, &of_nothing(&topic, 8_000))).collect()
+            (0..20).map(|_| client.frame(BY_NAME, &of_nothing(&topic, 8_000))).collect()
         })
         .await;
         for _ in 0..10 {
@@ -192,7 +192,7 @@ fn a_connection_that_takes_no_answers_holds_no_requests_for_long() {
     on_node(6, config(1), async |node| {
         let topic = node.topic("t", 1).await;
         let unread = clients_that_do_not_read(&node, 1, |client| {
-            (0..20).map(|_| client.frame(PRODUCE, &of_nothing(&topic, 8_000))).collect()
+            (0..20).map(|_| client.frame(BY_NAME, &of_nothing(&topic, 8_000))).collect()
         })
         .await;
         node.pause(SECOND).await;
@@ -210,8 +210,8 @@ fn one_who_reads_late_has_every_answer_in_order() {
         let topic = node.topic("t", 1).await;
         let mut client = node.connect(0).await;
         let counts = [8_000, 1].repeat(20);
-        let frames = counts.iter().map(|&count| client.frame(PRODUCE, &of_nothing(&topic, count))).collect();
-        let answers = client.answers_while_sending::<ProduceRequest<'_>>(PRODUCE, frames, 4 * SECOND).await;
+        let frames = counts.iter().map(|&count| client.frame(BY_NAME, &of_nothing(&topic, count))).collect();
+        let answers = client.answers_while_sending::<ProduceRequest<'_>>(BY_NAME, frames, 4 * SECOND).await;
         for (answer, count) in answers.iter().zip(counts) {
             let said = &answer.body().responses[0].partition_responses;
             assert_eq!(said.len(), count);
