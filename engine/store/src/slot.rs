@@ -92,7 +92,6 @@ impl<I: Io> SlotWriter<I> {
         if entries.is_empty() {
             return Ok(());
         }
-        self.begin(shard, generation).await?;
         let change = self.open.is_some().then(|| self.encode_change(&entries));
         let needed = self.reserve.needed();
         let replaced = self.take_over(entries);
@@ -188,7 +187,8 @@ impl<I: Io> SlotWriter<I> {
         change: Option<Vec<u8>>,
         has_grown: bool,
     ) -> Result<(), DiskError> {
-        if has_grown && !self.reserve.is_backed() {
+        // The last write of all needs space for itself alone.
+        if has_grown && !shard.is_closing() && !self.reserve.is_backed() {
             self.extend(shard, generation).await?;
         }
         let change = change.filter(|change| change.len() <= frame::CHANGE_PAYLOAD_BYTES_MAX);
