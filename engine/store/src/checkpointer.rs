@@ -112,9 +112,15 @@ impl<I: Io> Checkpointer<I> {
             return Ok(());
         }
         let mut opened = self.opened.take();
-        opened.insert(own.at, own);
-        let opened: Vec<_> = opened.into_values().collect();
-        self.promise_closing(shard, &opened).await?;
+        opened.insert(own.at, Rc::clone(&own));
+        let mut opened: Vec<_> = opened.into_values().collect();
+        let mut promised = self.promise_closing(shard, &opened).await;
+        if promised.is_err() && opened.len() > 1 {
+            // There may be space for one; the others ask for themselves.
+            opened = vec![own];
+            promised = self.promise_closing(shard, &opened).await;
+        }
+        promised?;
         let written = self.write_captures(shard, opened.iter().cloned().map(Capture::of).collect()).await;
         for partition in written.iter().flatten() {
             partition.set_recorded(Recorded::Open);

@@ -26,6 +26,7 @@
 //! - `written` moves when the device has taken a gapless prefix, `flushed` when a flush that began after that is done.
 //! - A failed write or flush ends the store: nothing is tried again, nothing more is acknowledged. Want of space while
 //!   allocating refuses one append and leaves no trace.
+//! - A log takes an append only where there is space to say that it is closed: a stop is clean on a full drive too.
 //! - The checkpoint never says more than is durable. Durable bytes that are damaged are reported, never cut.
 //! - Bytes given to a reader stay where they are until it lets go.
 //! - Every queue, buffer and cache has a limit in [`StoreConfig`]; an idle partition holds none of them.
