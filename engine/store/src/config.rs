@@ -45,10 +45,8 @@ pub struct StoreConfig {
     /// The largest writes, in bytes, for whose appends zeros are written ahead: with larger ones the drive is the limit
     /// and not the flush, and writing everything twice is no help.
     pub zero_ahead_write_bytes_max: usize,
-    /// How many files a turn of flushes flushes at the same time, at least 1.
+    /// How many files are flushed at the same time, at least 1.
     pub flushes_max: usize,
-    /// How many turns of flushes may be under way at the same time, at least 1.
-    pub flush_turns_max: u64,
     /// How long written data stay unflushed while nobody waits for the flush.
     pub flush_interval: Duration,
     /// How many written bytes stay unflushed while nobody waits for the flush.
@@ -86,7 +84,6 @@ impl StoreConfig {
             zero_ahead_bytes: 0,
             zero_ahead_write_bytes_max: 64 << 10,
             flushes_max: 8,
-            flush_turns_max: 2,
             flush_interval: Duration::from_millis(100),
             flush_bytes: 64 << 20,
             checkpoint_interval: Duration::from_secs(1),
@@ -113,8 +110,7 @@ impl StoreConfig {
         let steps_aligned =
             [first, last, self.zero_ahead_bytes].iter().all(|step| (*step as usize).is_multiple_of(block));
         refuse(!steps_aligned || first == 0 || first > last, ConfigError::Allocation)?;
-        refuse(self.flushes_max == 0, ConfigError::FlushesMax)?;
-        refuse(self.flush_turns_max == 0, ConfigError::FlushTurnsMax)
+        refuse(self.flushes_max == 0, ConfigError::FlushesMax)
     }
 }
 
@@ -140,9 +136,6 @@ pub enum ConfigError {
     /// `flushes_max` is 0.
     #[error("flushes_max is 0")]
     FlushesMax,
-    /// `flush_turns_max` is 0.
-    #[error("flush_turns_max is 0")]
-    FlushTurnsMax,
     /// The largest batch of a log doesn't fit the pool together with its neighbours.
     #[error("a batch of {batch_bytes_max} bytes does not fit a pool of {pool_bytes} bytes")]
     BatchBytesMax {
@@ -179,6 +172,5 @@ mod tests {
         assert_eq!(refused(|c| c.allocation_bytes_min = 100), ConfigError::Allocation);
         assert_eq!(refused(|c| c.allocation_bytes_max = 4096), ConfigError::Allocation);
         assert_eq!(refused(|c| c.flushes_max = 0), ConfigError::FlushesMax);
-        assert_eq!(refused(|c| c.flush_turns_max = 0), ConfigError::FlushTurnsMax);
     }
 }

@@ -1,16 +1,13 @@
-//! Group commit: a turn of flushes makes durable whatever was written before it began.
+//! Group commit: one turn of flushes at a time makes durable whatever was written before it began.
 //!
 //! ```text
-//!  writes   w1 w2 w3       w4 w5           w6
-//!  turns       [-- covers w1 ---]
-//!                  [------ covers w2 w3 ---]
-//!                               [-- covers w4 w5 ---]
+//!  writes   w1 w2 w3        w4 w5            w6
+//!  turns        [--- covers w1 w2 w3 ---][--- covers w4 w5 ---][..
 //! ```
 //!
-//! While someone waits, a turn begins as soon as something is unflushed and fewer than a few turns are under way: the
-//! more load, the more writes a turn covers. Turns are over in the order they began, whichever flush ends first: what a
-//! log's flushed end says of one write it says of all before. While nobody waits, data stay unflushed for a bounded time
-//! and amount. Nothing unflushed: no task, no timer.
+//! While someone waits, a turn begins as soon as something is unflushed and no turn runs: the more load, the more
+//! writes a turn covers. While nobody waits, data stay unflushed for a bounded time and amount. Nothing unflushed: no
+//! task, no timer.
 
 use core::cell::{Cell, RefCell};
 use core::time::Duration;
@@ -44,18 +41,6 @@ struct Dirty<I: Io> {
 
 type DirtyFiles<I> = BTreeMap<(TopicPartition, SegmentId), Dirty<I>>;
 
-type FlushedEnds<I> = BTreeMap<TopicPartition, (Rc<Partition<I>>, Offset)>;
-
-/// What one turn of flushes makes durable.
-struct Turn<I: Io> {
-    /// How many turns began before.
-    number: u64,
-    dirty: DirtyFiles<I>,
-    bytes: u64,
-    /// Where each partition's written part ended when the turn began.
-    ends: FlushedEnds<I>,
-}
-
 /// What is unflushed, and who waits for it.
 pub(crate) struct Flusher<I: Io> {
     dirty: RefCell<DirtyFiles<I>>,
@@ -66,14 +51,7 @@ pub(crate) struct Flusher<I: Io> {
     interest: Cell<usize>,
     /// When someone last began to.
     last_interest: Cell<Instant>,
-    /// Whether a task waits for its turn.
-    is_waiting: Cell<bool>,
-    /// How many turns have begun.
-    begun: Cell<u64>,
-    /// How many are over: the first ones that began, since they end in order.
-    over: Cell<u64>,
-    /// A turn is over.
-    turn_over: Signal,
+    is_running: Cell<bool>,
     /// Something changed that may begin a turn.
     hurry: Signal,
 }
@@ -86,10 +64,7 @@ impl<I: Io> Flusher<I> {
             dirty_since: Cell::new(Instant::ZERO),
             interest: Cell::new(0),
             last_interest: Cell::new(Instant::ZERO),
-            is_waiting: Cell::new(false),
-            begun: Cell::new(0),
-            over: Cell::new(0),
-            turn_over: Signal::new(),
+            is_running: Cell::new(false),
             hurry: Signal::new(),
         }
     }
@@ -141,37 +116,24 @@ impl<I: Io> Flusher<I> {
 
     /// Sees to it that turns come while something is unflushed.
     fn run(&self, shard: &Rc<Shard<I>>) {
-        if self.is_waiting.get() {
+        if self.is_running.replace(true) {
             if self.dirty_bytes.get() >= shard.config.flush_bytes {
                 self.hurry.notify();
             }
-        } else if self.may_wait(shard) {
-            let owned = Rc::clone(shard);
-            shard.background.spawn(&shard.io, async move { owned.flusher.run_while_dirty(&owned).await });
+            return;
         }
-    }
-
-    /// Whether one more task may wait for its turn; then it counts as waiting.
-    fn may_wait(&self, shard: &Shard<I>) -> bool {
-        let under_way = self.begun.get() - self.over.get();
-        let may = !self.is_waiting.get()
-            && under_way < shard.config.flush_turns_max
-            && !self.dirty.borrow().is_empty()
-            && !shard.failure.has_happened();
-        self.is_waiting.set(self.is_waiting.get() || may);
-        may
+        let owned = Rc::clone(shard);
+        shard.background.spawn(&shard.io, async move { owned.flusher.run_while_dirty(&owned).await });
     }
 
     async fn run_while_dirty(&self, shard: &Rc<Shard<I>>) {
-        loop {
+        while !self.dirty.borrow().is_empty() && !shard.failure.has_happened() {
             self.wait_for_turn(shard).await;
             if let Err(error) = self.turn(shard).await {
                 shard.fail(error);
             }
-            if !self.may_wait(shard) {
-                return;
-            }
         }
+        self.is_running.set(false);
     }
 
     /// Waits until someone waits for the flush, or enough is unflushed for long enough.
@@ -189,49 +151,24 @@ impl<I: Io> Flusher<I> {
 
     /// One turn: flushes what is dirty now, and then lets every partition know up to where that was.
     async fn turn(&self, shard: &Shard<I>) -> Result<(), DiskError> {
-        let turn = self.begin_turn();
-        let files = files_to_flush(&turn.dirty, shard.config.flush_scope);
-        let count = files.len() as u64;
-        let flushed = flush_all(shard, files).await;
-        self.end_turn(turn.number).await;
-        flushed?;
-        if shard.failure.has_happened() {
-            // What an earlier turn should have covered may lie in front of what this one did.
-            return Ok(());
-        }
-        shard.counters.count(|metrics| {
-            metrics.flush_turns += 1;
-            metrics.flushes += count;
-            metrics.bytes_flushed += turn.bytes;
-        });
-        complete(&turn.dirty, turn.ends);
-        shard.checkpointer.note_flushed(shard, turn.bytes);
-        Ok(())
-    }
-
-    fn begin_turn(&self) -> Turn<I> {
-        self.is_waiting.set(false);
-        let number = self.begun.replace(self.begun.get() + 1);
         let dirty = self.dirty.take();
+        let bytes = self.dirty_bytes.replace(0);
         // What was written is read before the flushes begin: what completes during them isn't covered.
-        let ends = dirty
+        let ends: BTreeMap<_, _> = dirty
             .values()
             .map(|file| (file.partition.at, (Rc::clone(&file.partition), file.partition.written_end())))
             .collect();
-        Turn { number, dirty, bytes: self.dirty_bytes.replace(0), ends }
-    }
-
-    /// Resolves when every turn that began earlier is over; then this one is, too.
-    async fn end_turn(&self, number: u64) {
-        loop {
-            let turn_over = self.turn_over.wait();
-            if self.over.get() == number {
-                break;
-            }
-            turn_over.await;
-        }
-        self.over.set(number + 1);
-        self.turn_over.notify();
+        let files = files_to_flush(&dirty, shard.config.flush_scope);
+        let count = files.len() as u64;
+        flush_all(shard, files).await?;
+        shard.counters.count(|metrics| {
+            metrics.flush_turns += 1;
+            metrics.flushes += count;
+            metrics.bytes_flushed += bytes;
+        });
+        complete(&dirty, ends);
+        shard.checkpointer.note_flushed(shard, bytes);
+        Ok(())
     }
 }
 
@@ -267,7 +204,7 @@ async fn flush<I: Io>(shard: &Shard<I>, dirty: &Dirty<I>) -> Result<(), DiskErro
     Ok(())
 }
 
-fn complete<I: Io>(dirty: &DirtyFiles<I>, ends: FlushedEnds<I>) {
+fn complete<I: Io>(dirty: &DirtyFiles<I>, ends: BTreeMap<TopicPartition, (Rc<Partition<I>>, Offset)>) {
     for file in dirty.values().filter(|file| file.is_fresh) {
         file.segment.settle(file.end);
     }

@@ -6,9 +6,8 @@ mod support;
 use core::time::Duration;
 
 use engine_io::Io;
-use engine_store::{AppendError, DiskOperation, FlushInterest, FlushScope, StoreError, WaitError};
+use engine_store::{AppendError, DiskOperation, FlushScope, StoreError, WaitError};
 use futures_lite::future::{block_on, poll_once};
-use sim::{DiskLatency, SimIo};
 use support::{Machine, SimLog, append, at, batch, end_of, partition};
 
 /// Opens `count` partitions and appends to each, flushed, so that they have descriptors and space.
@@ -182,64 +181,6 @@ fn a_failed_flush_ends_the_store_and_acknowledges_nothing() {
     assert!(matches!(machine.run(store.progress()), Err(WaitError::Failed(_))));
     assert!(matches!(machine.run(store.shutdown()), Err(StoreError::Failed(_))));
     assert!(matches!(machine.try_open(&store, partition(9)), Err(StoreError::Failed(_))));
-}
-
-/// The latency of a disk whose flushes take this long.
-fn flushes_take(millis: u64) -> DiskLatency {
-    let flush = Duration::from_millis(millis);
-    DiskLatency { flush: flush..=flush, ..DiskLatency::default() }
-}
-
-#[test]
-fn what_is_written_during_a_flush_is_flushed_beside_it() {
-    let machine = Machine::new(30);
-    let (_store, log) = machine.start_one();
-    machine.append_flushed(&log, &batch(0, 1, 100));
-    let _interest = log.flush_interest();
-    machine.disk().set_latency(flushes_take(50));
-    machine.append(&log, &batch(1, 1, 100));
-    machine.pause(Duration::from_millis(10));
-    machine.append(&log, &batch(2, 1, 100));
-    machine.pause(Duration::from_millis(60));
-    assert_eq!(log.offsets().flushed, at(3), "one after the other they take 100 ms");
-}
-
-/// A log with two batches in two files: the flush of the first takes long, that of the second is over before.
-fn overtaken(machine: &mut Machine) -> (FlushInterest<SimIo>, SimLog) {
-    machine.config.flush_scope = FlushScope::PerFile;
-    machine.log_config.segment_bytes = 64 << 10;
-    let (_store, log) = machine.start_one();
-    machine.append_flushed(&log, &batch(0, 1, 40_000));
-    let interest = log.flush_interest();
-    machine.disk().set_latency(flushes_take(1_000));
-    machine.append(&log, &batch(1, 1, 20_000));
-    machine.pause(Duration::from_millis(10));
-    machine.disk().set_latency(flushes_take(1));
-    machine.append(&log, &batch(2, 1, 40_000));
-    machine.pause(Duration::from_millis(20));
-    assert_eq!(log.offsets().written, at(3));
-    let second = machine.segment(partition(0), 2);
-    assert!(machine.disk().durable(second).is_some_and(|bytes| bytes.len() > 40_000));
-    (interest, log)
-}
-
-#[test]
-fn a_flush_that_overtakes_another_says_nothing_before_it() {
-    let mut machine = Machine::new(31);
-    let (_interest, log) = overtaken(&mut machine);
-    assert_eq!(log.offsets().flushed, at(1));
-    machine.pause(Duration::from_secs(1));
-    assert_eq!(log.offsets().flushed, at(3));
-}
-
-#[test]
-fn a_failed_flush_takes_those_with_it_that_overtook_it() {
-    let mut machine = Machine::new(32);
-    let (_interest, log) = overtaken(&mut machine);
-    machine.disk().fail_next_flush();
-    assert!(matches!(machine.run(log.flushed(at(3))), Err(WaitError::Failed(_))));
-    machine.pause(Duration::from_secs(1));
-    assert_eq!(log.offsets().flushed, at(1));
 }
 
 #[test]
