@@ -74,8 +74,7 @@ pub use read::{
     BatchPosition, BatchRange, ReadBound, ReadPlan, ScanRequest, ScanStep, TimestampCandidate, scan,
 };
 pub use recovery::{
-    Checkpoint, IN_FLIGHT_WINDOW_BYTES, Recovered, RecoveredError, RecoveredSegment, RecoveryScan, ScanEnd,
-    ScanOutcome, ScanProgress,
+    Checkpoint, Recovered, RecoveredError, RecoveredSegment, RecoveryScan, ScanEnd, ScanOutcome, ScanProgress,
 };
 pub use retention::DeletePlan;
 pub use segment::{IndexState, NO_RECORD_TIME, Segment, SegmentId, SegmentSummary};

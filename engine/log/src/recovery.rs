@@ -30,11 +30,6 @@ use crate::segments::Segments;
 use crate::unwritten::Unwritten;
 use crate::walk::next_batch;
 
-/// How far behind the last completed write bytes of later writes may lie: the store never has more in flight. So much
-/// is zeroed behind a torn tail, and made durable, before anything is appended there: an old batch of the right length
-/// in it might otherwise become the next one.
-pub const IN_FLIGHT_WINDOW_BYTES: u32 = 4 << 20;
-
 /// A place in a segment where all that recovery needs is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
@@ -82,7 +77,8 @@ pub enum ScanProgress {
 pub enum ScanEnd {
     /// At the end of the bytes, or at zeros up to there.
     Clean,
-    /// At a break at or above the durable position: cut at `at`, zero [`IN_FLIGHT_WINDOW_BYTES`] behind it, flush.
+    /// At a break at or above the durable position: nothing behind `at` may stay, durably, before
+    /// anything is appended there: an old batch of the right length might otherwise become the next one.
     Torn {
         /// Where the last good batch ends.
         at: BatchPosition,

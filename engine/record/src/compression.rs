@@ -1,7 +1,6 @@
 //! The codecs of a batch's records section.
 //!
-//! The broker stores what clients compressed and decompresses only to look inside (compaction, strict checks, tools);
-//! clients do both. Whoever decompresses gives a limit: a few bytes can stand for gigabytes.
+//! The broker stores what clients compressed and decompresses only to look for a record's time; tools and clients do both. Whoever decompresses gives a limit: a few bytes can stand for gigabytes.
 
 use core::fmt;
 use std::io::{self, Write};

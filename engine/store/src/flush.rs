@@ -5,6 +5,10 @@
 //!  turns        [--- covers w1 w2 w3 ---][--- covers w4 w5 ---][..
 //! ```
 //!
+//! A flush that fails may lose whatever was written before it began, and another one under way at that time may then
+//! succeed with nothing left to make durable. So of the segments no two flushes are under way but those of one turn, which
+//! counts only where all of them have succeeded.
+//!
 //! While someone waits, a turn begins as soon as something is unflushed and no turn runs: the more load, the more
 //! writes a turn covers. While nobody waits, data stay unflushed for a bounded time and amount. Nothing unflushed: no
 //! task, no timer.
@@ -22,6 +26,7 @@ use crate::chunk::SegmentWrite;
 use crate::config::FlushScope;
 use crate::error::{DiskError, DiskOperation, disk};
 use crate::partition::Partition;
+use crate::permits::{Permit, Permits};
 use crate::segment_file::SegmentFile;
 use crate::shard::Shard;
 
@@ -52,6 +57,8 @@ pub(crate) struct Flusher<I: Io> {
     /// When someone last began to.
     last_interest: Cell<Instant>,
     is_running: Cell<bool>,
+    /// Whose turn it is to flush.
+    alone: Permits,
     /// Something changed that may begin a turn.
     hurry: Signal,
 }
@@ -65,6 +72,7 @@ impl<I: Io> Flusher<I> {
             interest: Cell::new(0),
             last_interest: Cell::new(Instant::ZERO),
             is_running: Cell::new(false),
+            alone: Permits::new(1),
             hurry: Signal::new(),
         }
     }
@@ -114,6 +122,11 @@ impl<I: Io> Flusher<I> {
         self.interest.set(self.interest.get() - 1);
     }
 
+    /// Waits until nothing is flushed. Until the answer is dropped no turn begins.
+    pub(crate) async fn alone(&self) -> Permit {
+        self.alone.acquire(1).await.expect("the permit to flush is never closed")
+    }
+
     /// Sees to it that turns come while something is unflushed.
     fn run(&self, shard: &Rc<Shard<I>>) {
         if self.is_running.replace(true) {
@@ -151,6 +164,7 @@ impl<I: Io> Flusher<I> {
 
     /// One turn: flushes what is dirty now, and then lets every partition know up to where that was.
     async fn turn(&self, shard: &Shard<I>) -> Result<(), DiskError> {
+        let _alone = self.alone().await;
         let dirty = self.dirty.take();
         let bytes = self.dirty_bytes.replace(0);
         // What was written is read before the flushes begin: what completes during them isn't covered.

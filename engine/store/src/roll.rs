@@ -190,6 +190,7 @@ impl<I: Io> Partition<I> {
     async fn write_zeros(&self, place: &Place<I>, from: u64, to: u64) {
         let written = self.write_zeros_in_parts(place, from, to).await;
         place.segment.zeros.end_writing();
+        let _alone = self.shard.flusher.alone().await;
         let flushed = match written {
             Ok(true) => place.file.flush().await.map_err(disk(DiskOperation::Flush, place.segment.path())),
             Ok(false) => return,

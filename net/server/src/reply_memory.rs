@@ -18,7 +18,8 @@
 //! | held by | until | taken back |
 //! | --- | --- | --- |
 //! | a fetch being read | the disk has read | the disk is waited for |
-//! | a list being made | its turn has come and is over | they are made one after the other ([`Shard::turn_to_make`]) |
+//! | metadata being made | their turn has come and is over | long ones are made one after the other ([`Shard::turn_to_make`]) |
+//! | another list being made | its steps are over | it waits for nothing but its turns of the shard |
 //! | what came of a produce | its log has it as `acks` says | the disk is waited for; other replicas up to the request's timeout |
 //! | the same | the replies before it have left: a fetch that waits | the fetch is answered early ([`crate::hurrying`]) |
 //! | the same | the same: topics being created or deleted | the controller is waited for, up to the request's timeout |

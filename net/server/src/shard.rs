@@ -188,7 +188,8 @@ impl<I: Io> Shard<I> {
         &self.background
     }
 
-    /// The metadata now. Let go of it before awaiting: while it is held, the next delta copies it.
+    /// The metadata now. While it is held, the next delta copies it: over an await, only where an answer must be of one
+    /// state of it.
     pub(crate) fn image(&self) -> Rc<Image> {
         Rc::clone(&self.image.borrow())
     }
