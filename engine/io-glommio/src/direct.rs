@@ -28,6 +28,9 @@ use crate::folder;
 /// A file system's number for tmpfs, as `statfs` gives it.
 const TMPFS: i64 = 0x0102_1994;
 
+/// What the names of files made for a probe begin with.
+const PROBE_PREFIX: &str = ".probe-";
+
 /// Covers the largest logical block of any drive.
 pub(crate) const PROBE_BYTES: usize = 64 << 10;
 
@@ -130,36 +133,47 @@ fn probe_file(folder: &Path) -> io::Result<Opened> {
 /// A full drive has no space for a new file: then a full file that is there is as good, since it is only read.
 fn instead_of_new(new: io::Result<Opened>, folder: &Path) -> io::Result<Opened> {
     match new {
-        Err(full) if is_storage_full(full.kind()) => {
-            let path = full_file(folder)?.ok_or(full)?;
-            check(fs::OpenOptions::new().read(true).write(true).open(path)?)
-        }
+        Err(full) if is_storage_full(full.kind()) => check(open_full_file(folder)?.ok_or(full)?),
         new => new,
     }
 }
 
-/// A file in the folder or below it that is large enough for the probe, the nearest first.
-fn full_file(folder: &Path) -> io::Result<Option<PathBuf>> {
+/// A file in the folder or below it that is large enough for the probe, the nearest first. What other shards make
+/// and remove meanwhile, such as files for their own probes, is passed over.
+fn open_full_file(folder: &Path) -> io::Result<Option<File>> {
     let mut folders = VecDeque::from([folder.to_owned()]);
     while let Some(folder) = folders.pop_front() {
-        for name in folder::list_folder(&folder)? {
-            let path = folder.join(name);
-            let metadata = fs::symlink_metadata(&path)?;
-            if metadata.is_file() && metadata.len() >= PROBE_BYTES as u64 {
-                return Ok(Some(path));
+        for name in unless_gone(folder::list_folder(&folder))?.into_iter().flatten() {
+            if name.as_os_str().as_encoded_bytes().starts_with(PROBE_PREFIX.as_bytes()) {
+                continue;
             }
+            let path = folder.join(name);
+            let Some(metadata) = unless_gone(fs::symlink_metadata(&path))? else { continue };
             if metadata.is_dir() {
                 folders.push_back(path);
+            } else if metadata.is_file() && metadata.len() >= PROBE_BYTES as u64 {
+                let opened = unless_gone(fs::OpenOptions::new().read(true).write(true).open(path))?;
+                if opened.is_some() {
+                    return Ok(opened);
+                }
             }
         }
     }
     Ok(None)
 }
 
+fn unless_gone<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 fn new_probe_file(folder: &Path) -> io::Result<Opened> {
     static PROBES: AtomicU64 = AtomicU64::new(0);
     let number = PROBES.fetch_add(1, Ordering::Relaxed);
-    let path = folder.join(format!(".probe-{}-{number}", process::id()));
+    let path = folder.join(format!("{PROBE_PREFIX}{}-{number}", process::id()));
     let mut file = fs::OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
     // Nameless from here on, so no crash leaves it behind.
     fs::remove_file(&path)?;
@@ -184,6 +198,9 @@ pub(crate) async fn discard(pool: &Pool, path: &Path) {
 #[cfg(test)]
 mod tests {
     use std::io::ErrorKind;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+    use std::thread;
 
     use crate::testing::on_shard;
 
@@ -217,6 +234,36 @@ mod tests {
             assert_eq!(kind(full()), ErrorKind::StorageFull);
             fs::write(folder.join("large"), [0; PROBE_BYTES]).unwrap();
             assert_eq!(kind(Err(ErrorKind::PermissionDenied.into())), ErrorKind::PermissionDenied);
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn files_of_other_probes_and_those_removed_meanwhile_are_passed_over() {
+        on_shard(|_, folder| async move {
+            fs::write(folder.join(".probe-1-0"), [0; PROBE_BYTES]).unwrap();
+            assert!(open_full_file(&folder).unwrap().is_none(), "another shard is about to remove it");
+            let kept = folder.join("topics");
+            fs::create_dir(&kept).unwrap();
+            fs::write(kept.join("0.log"), [7; PROBE_BYTES]).unwrap();
+            let stop = Arc::new(AtomicBool::new(false));
+            let come_and_go = thread::spawn({
+                let (stop, folder) = (Arc::clone(&stop), folder.clone());
+                move || {
+                    while !stop.load(Ordering::Relaxed) {
+                        for name in [".probe-1-1", "0.tmp"] {
+                            fs::write(folder.join(name), "").unwrap();
+                            fs::remove_file(folder.join(name)).unwrap();
+                        }
+                        fs::create_dir(folder.join("leaving")).unwrap();
+                        fs::remove_dir(folder.join("leaving")).unwrap();
+                    }
+                }
+            });
+            let found: io::Result<Vec<_>> = (0..5_000).map(|_| open_full_file(&folder)).collect();
+            stop.store(true, Ordering::Relaxed);
+            come_and_go.join().unwrap();
+            assert!(found.unwrap().iter().all(Option::is_some));
         })
         .unwrap();
     }
