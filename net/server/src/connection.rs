@@ -3,26 +3,26 @@
 //! Two tasks share a connection. The reading task cuts frames and runs each request's first stage, which fixes its
 //! order (a produce has its offsets and its bytes are copied). The writing task drives what remains of each request,
 //! one after the other, and sends the replies. So a connection may have many requests under way, and a reply that has
-//! to wait (a long poll, a flush) holds back only what came after it on the same connection.
+//! to wait (a long poll, a flush) holds back only what came after it on the same connection. What has been driven once is
+//! driven to its end, also while the client takes what is before it: it may hold what others wait for.
 
 use core::cell::Cell;
-use core::task::Poll;
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
-use core::future::poll_fn;
 use engine_io::{Closer, Io, Signal, Stream, StreamReader, Task, deadline, first};
 use engine_record::Instant;
 
 use crate::dispatch;
+use crate::driven::Driven;
 use crate::frame_reader::{FrameReadError, FrameReader, Progress, RequestFrame, Unfinished};
 use crate::hooks::Principal;
 use crate::notices::Notice;
 use crate::reply_memory::ConnectionOutcomes;
-use crate::reply_queue::{PendingReply, ReplyQueue};
+use crate::reply_queue::ReplyQueue;
 use crate::request_memory::ConnectionMemory;
-use crate::response::{CloseReason, Response};
+use crate::response::CloseReason;
 use crate::sending::Sending;
 use crate::shard::Shard;
 
@@ -286,14 +286,15 @@ async fn write_replies<I: Io>(
     connection: Rc<Connection<I>>,
     mut writer: <I::Stream as Stream>::Writer,
 ) {
-    let mut next = connection.replies.next().await;
+    let mut next = connection.replies.next().await.map(Driven::new);
     while let Some(reply) = next.take() {
         let mut sending = Sending::new(shard.reply_memory());
-        let Ok(response) = first(reply, connection.hung_up()).await else { break };
+        let Ok(response) = first(reply.response(), connection.hung_up()).await else { break };
         let mut closing = sending.add(response);
         while closing.is_none() && !sending.is_full() {
-            let Some(mut waiting) = connection.replies.try_next() else { break };
-            match poll_now(&mut waiting).await {
+            connection.replies.leaving(sending.count());
+            let Some(mut waiting) = connection.replies.try_next().map(Driven::new) else { break };
+            match waiting.poll_once().await {
                 Some(ready) => closing = sending.add(ready),
                 None => {
                     next = Some(waiting);
@@ -302,8 +303,13 @@ async fn write_replies<I: Io>(
             }
         }
         let count = sending.count();
+        connection.replies.leaving(count);
         connection.writing.now_does(Doing::Transferring, shard.io().now());
-        let sent = sending.send(&mut writer, || connection.writing.moved_at.set(shard.io().now())).await;
+        let leaving = sending.send(&mut writer, || connection.writing.moved_at.set(shard.io().now()));
+        let sent = match &mut next {
+            Some(waiting) => waiting.drive_during(leaving).await,
+            None => leaving.await,
+        };
         connection.writing.now_does(Doing::Resting, shard.io().now());
         connection.replies.sent(count);
         if let Some(reason) = closing {
@@ -314,7 +320,7 @@ async fn write_replies<I: Io>(
             break;
         }
         if next.is_none() {
-            next = connection.replies.next().await;
+            next = connection.replies.next().await.map(Driven::new);
         }
     }
     connection.close();
@@ -324,13 +330,4 @@ fn report<I: Io>(shard: &Shard<I>, connection: &Connection<I>, reason: &CloseRea
     shard.notice(Notice::BadRequest, |held_back| {
         tracing::warn!(peer = %connection.peer, %reason, held_back, "closing a connection");
     });
-}
-
-/// Polls `reply` once.
-async fn poll_now<I: Io>(reply: &mut PendingReply<I>) -> Option<Response<I>> {
-    poll_fn(|context| match reply.as_mut().poll(context) {
-        Poll::Ready(response) => Poll::Ready(Some(response)),
-        Poll::Pending => Poll::Ready(None),
-    })
-    .await
 }

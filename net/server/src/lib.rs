@@ -25,6 +25,7 @@ mod connections;
 mod control;
 mod deltas;
 mod dispatch;
+mod driven;
 mod endpoint;
 mod error_code;
 pub mod format;

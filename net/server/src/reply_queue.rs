@@ -21,6 +21,8 @@ pub(crate) struct ReplyQueue<I: Io> {
     /// How many replies it may hold, the one being driven included.
     capacity: usize,
     in_flight: Cell<usize>,
+    /// How many of them, the first ones, are made and leave.
+    leaving: Cell<usize>,
     closed: Cell<bool>,
     abandoned: Cell<bool>,
     changed: Signal,
@@ -35,6 +37,7 @@ impl<I: Io> ReplyQueue<I> {
             replies: RefCell::default(),
             capacity,
             in_flight: Cell::new(0),
+            leaving: Cell::new(0),
             closed: Cell::new(false),
             abandoned: Cell::new(false),
             changed: Signal::new(),
@@ -91,8 +94,14 @@ impl<I: Io> ReplyQueue<I> {
         self.replies.borrow_mut().pop_front()
     }
 
-    /// Notes that `count` replies have left.
+    /// Notes that the first `count` replies are made: the one behind them is driven.
+    pub(crate) fn leaving(&self, count: usize) {
+        self.leaving.set(count);
+    }
+
+    /// Notes that the first `count` replies have left, which are all that were made.
     pub(crate) fn sent(&self, count: usize) {
+        self.leaving.set(0);
         self.in_flight.set(self.in_flight.get() - count);
         self.hurried.set(self.hurried.get().saturating_sub(count));
         self.changed.notify();
@@ -111,7 +120,7 @@ impl<I: Io> ReplyQueue<I> {
 
     /// Whether the reply being driven is one of those.
     pub(crate) fn is_hurried(&self) -> bool {
-        self.hurried.get() > 0
+        self.hurried.get() > self.leaving.get()
     }
 
     /// Resolves when it is.
