@@ -112,7 +112,16 @@ impl Budget {
     /// # Panics
     /// As [`Budget::take`].
     pub(crate) async fn take_by_size(&self, amount: u64) -> Share {
-        self.take_ranked(amount, amount, amount).await
+        self.take_by_rank(amount, amount).await
+    }
+
+    /// Takes `amount`, after all who have a lower `rank`, and after those that asked before with the same. Dropped before
+    /// it resolves, it gives up its place.
+    ///
+    /// # Panics
+    /// As [`Budget::take`].
+    pub(crate) async fn take_by_rank(&self, amount: u64, rank: u64) -> Share {
+        self.take_ranked(amount, amount, rank).await
     }
 
     async fn take_ranked(&self, least: u64, most: u64, rank: u64) -> Share {

@@ -18,6 +18,7 @@ use crate::dispatch;
 use crate::driven::Driven;
 use crate::frame_reader::{FrameReadError, FrameReader, Progress, RequestFrame, Unfinished};
 use crate::hooks::Principal;
+use crate::lookups::TimeHad;
 use crate::notices::Notice;
 use crate::reply_memory::ConnectionOutcomes;
 use crate::reply_queue::ReplyQueue;
@@ -42,6 +43,7 @@ pub(crate) struct Connection<I: Io> {
     unfinished: Rc<Unfinished>,
     request_memory: ConnectionMemory,
     outcomes: ConnectionOutcomes,
+    lookups: TimeHad,
     reading: Activity,
     writing: Activity,
     /// Nobody is there any more to take replies.
@@ -139,6 +141,11 @@ impl<I: Io> Connection<I> {
         &self.outcomes
     }
 
+    /// What it has had of the time for lookups.
+    pub(crate) fn lookups(&self) -> &TimeHad {
+        &self.lookups
+    }
+
     /// Its memory for requests.
     pub(crate) fn request_memory(&self) -> &ConnectionMemory {
         &self.request_memory
@@ -191,6 +198,7 @@ pub(crate) async fn serve<I: Io>(shard: Rc<Shard<I>>, stream: I::Stream) {
         unfinished: Rc::new(Unfinished::none()),
         request_memory: shard.request_memory().of_connection(frame_limit(&shard)),
         outcomes: ConnectionOutcomes::new(),
+        lookups: TimeHad::default(),
         reading: Activity::new(Doing::Resting, shard.io().now()),
         writing: Activity::new(Doing::Resting, shard.io().now()),
         hung_up: Cell::new(false),

@@ -34,6 +34,7 @@ mod handlers;
 mod hooks;
 mod hurrying;
 mod listener;
+mod lookups;
 mod metrics;
 pub mod node;
 mod notices;

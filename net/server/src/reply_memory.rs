@@ -12,19 +12,22 @@
 //!   holds its request's turn meanwhile.
 //! - A small answer waits for nobody. It is counted, and those that wait, wait for it too.
 //!
+//! A reply that holds such memory, or waits for it, is driven also while its connection sends the ones before it
+//! ([`crate::driven`]): else each of these would be until the client takes those.
+//!
 //! Nobody who holds such memory waits for any other to let go of it. Who holds it, until when, and what takes it back
 //! where others wait for it:
 //!
 //! | held by | until | taken back |
 //! | --- | --- | --- |
 //! | a fetch being read | the disk has read | the disk is waited for |
-//! | metadata being made | their turn has come and is over | long ones are made one after the other ([`Shard::turn_to_make`]) |
+//! | metadata being made | their turn has come and is over | long ones are made one after the other, and whoever has the turn waits for no client ([`Shard::turn_to_make`]) |
 //! | another list being made | its steps are over | it waits for nothing but its turns of the shard |
 //! | what came of a produce | its log has it as `acks` says | the disk is waited for; other replicas up to the request's timeout |
 //! | the same | the replies before it have left: a fetch that waits | the fetch is answered early ([`crate::hurrying`]) |
 //! | the same | the same: topics being created or deleted | the controller is waited for, up to the request's timeout |
 //! | the same | the same: a reply that waits for memory itself | it is given up after [`WAIT_MAX`] |
-//! | a reply being sent | its client has taken it | who takes nothing for [`STUCK_MAX`] loses its connection |
+//! | a reply being sent, and the one behind it that was made meanwhile | its client has taken it | who takes nothing for [`STUCK_MAX`] loses its connection |
 //! | all of these | their connection ends | it gives everything back at once |
 
 use core::time::Duration;

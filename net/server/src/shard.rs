@@ -23,6 +23,7 @@ use crate::connections::Connections;
 use crate::control::channel::{ControlError, ControlHandle};
 use crate::dispatch::Request;
 use crate::endpoint::{self, Endpoint};
+use crate::lookups::Lookups;
 use crate::metrics::{Metrics, ShardSnapshot};
 use crate::notices::{Notice, Notices};
 use crate::partition::Partition;
@@ -50,6 +51,7 @@ pub(crate) struct Shard<I: Io> {
     reply_memory: ReplyMemory,
     /// Whose turn it is to make a long answer.
     making: Budget,
+    lookups: Lookups,
     metrics: Metrics,
     notices: Notices,
     producer_ids: ProducerIds,
@@ -112,6 +114,7 @@ impl<I: Io> Shard<I> {
             list_memory: Budget::new(config.limits.list_bytes),
             reply_memory: ReplyMemory::new(config.limits.reply_bytes),
             making: Budget::new(1),
+            lookups: Lookups::new(),
             config,
             store,
             control,
@@ -172,12 +175,17 @@ impl<I: Io> Shard<I> {
 
     /// Waits for the turn to make an answer of `bytes`, where that is long. They are made one after the other: made side
     /// by side none would be there sooner, and whoever asks for little would wait for a piece of each. Whoever has the
-    /// turn waits for nothing.
+    /// turn waits for nothing but turns of the shard, and no client: a reply that was begun is driven while those before it
+    /// are sent ([`crate::driven`]).
     pub(crate) async fn turn_to_make(&self, bytes: u64) -> Option<Share> {
         if bytes <= reply_memory::SMALL_BYTES {
             return None;
         }
         Some(self.making.take(1).await)
+    }
+
+    pub(crate) fn lookups(&self) -> &Lookups {
+        &self.lookups
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {

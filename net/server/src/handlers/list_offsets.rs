@@ -16,6 +16,7 @@ use crate::dispatch::Request;
 use crate::error_code;
 use crate::handlers::fetch::check_epoch;
 use crate::hooks::{Decision, Operation, Resource, authorize};
+use crate::lookups::RequestLookups;
 use crate::partition::Partition;
 use crate::response::{CloseReason, Response};
 use crate::shard::Shard;
@@ -39,6 +40,7 @@ pub(crate) async fn handle<I: Io>(
     let asked: ListOffsetsRequest<'_> = request.decode()?;
     let mut topics = Vec::with_capacity(asked.topics.len());
     let mut turns = Turns::new(shard.io());
+    let lookups = shard.lookups().of_request(shard.io(), request.connection.lookups());
     let named_twice = named_twice(&asked, &mut turns).await;
     for topic in &asked.topics {
         turns.step().await;
@@ -52,7 +54,7 @@ pub(crate) async fn handle<I: Io>(
                 _ if named_twice.contains(&(topic.name, partition.partition_index)) => {
                     Err(ErrorCode::INVALID_REQUEST)
                 }
-                Some(id) => find(shard, request.version, id, partition).await,
+                Some(id) => find(shard, request.version, id, partition, &lookups).await,
                 None => Err(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
             };
             partitions.push(answer(request.version, partition.partition_index, found));
@@ -96,6 +98,7 @@ async fn find<I: Io>(
     version: i16,
     topic: TopicId,
     asked: &ListOffsetsPartition,
+    lookups: &RequestLookups<'_, I>,
 ) -> Result<Option<Found>, ErrorCode> {
     let id = TopicPartition { topic, partition: PartitionIndex(asked.partition_index) };
     let partition = shard.partition(id).map_err(|refused| match refused.error {
@@ -112,9 +115,14 @@ async fn find<I: Io>(
         LATEST => Ok(Some(end(&partition, offsets.high_watermark))),
         EARLIEST | EARLIEST_LOCAL => Ok(Some(end(&partition, offsets.log_start))),
         LATEST_TIERED => Ok(None),
-        MAX_TIMESTAMP => found(partition.log().max_timestamp().await, offsets.high_watermark),
+        MAX_TIMESTAMP => {
+            let latest = lookups.in_turn(async || partition.log().max_timestamp().await).await;
+            found(latest, offsets.high_watermark)
+        }
         timestamp => {
-            found(partition.log().find_timestamp(Timestamp(timestamp)).await, offsets.high_watermark)
+            let time = Timestamp(timestamp);
+            let first = lookups.in_turn(async || partition.log().find_timestamp(time).await).await;
+            found(first, offsets.high_watermark)
         }
     }
 }
@@ -125,11 +133,12 @@ fn end<I: Io>(partition: &Partition<I>, offset: Offset) -> Found {
     Found { timestamp: Timestamp::NONE, offset, epoch }
 }
 
-/// A record, unless consumers can't read it yet.
+/// A record, unless consumers can't read it yet. Where nobody has looked, the client is to ask again.
 fn found(
-    record: Result<Option<TimestampedOffset>, ReadError>,
+    looked: Option<Result<Option<TimestampedOffset>, ReadError>>,
     high_watermark: Offset,
 ) -> Result<Option<Found>, ErrorCode> {
+    let record = looked.ok_or(ErrorCode::REQUEST_TIMED_OUT)?;
     let record = record.map_err(|error| error_code::of_read(&error))?;
     let readable = record.filter(|record| record.offset < high_watermark);
     Ok(readable.map(|record| Found {
