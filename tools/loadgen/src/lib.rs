@@ -10,13 +10,14 @@
 //!     │     consumers ─────────────┤
 //!     │                            ├─ recorder   latencies and counts, in all and by interval
 //!     │                            └─ ledger     what was promised, what was found
-//!   report    numbers, table, JSON, .hgrm, .hlog
+//!   report    numbers, JSON, .hgrm, .hlog
 //! ```
 //!
 //! What makes the numbers worth something:
 //! - In open loop a record's latency counts from when it was due, not from when it could be sent. The time from the
 //!   sending stands beside it; where the two part, something queued.
-//! - A generator that falls behind by itself says so, and the run is marked invalid.
+//! - A generator that falls behind by itself says so, and the run is marked invalid. What producers wait for the broker,
+//!   and what that makes late, is told apart from it.
 //! - The warm-up isn't measured, but verified like the rest.
 //! - Every record is read back: lost, repeated, reordered and damaged ones are counted apart. A record whose outcome
 //!   nobody knows may be there or not.

@@ -86,7 +86,8 @@ pub struct LoadPlan {
     pub delivery_timeout: Duration,
     /// How long reading back may take after the last record.
     pub drain_timeout: Duration,
-    /// How late a record may be sent, in open loop, before the run counts as one the generator couldn't make.
+    /// How late a record may be sent, in open loop, without its producer having waited for the broker, before the run
+    /// counts as one the generator couldn't make.
     pub lateness_max: Duration,
     /// How long after its end an open loop goes on sending what was due before. What is left then is never sent.
     pub overrun_max: Duration,

@@ -235,21 +235,21 @@ impl Recorder {
         }
     }
 
-    /// Records were due, the first of them at `due`, and were sent at `sent`.
-    pub fn sent(&mut self, due: &[Instant], sent: Instant, lateness_max: Duration) {
+    /// Records were due at `due`, ascending, and were sent at `sent`; the broker kept their producer `waiting`.
+    pub fn sent(&mut self, due: &[Instant], sent: Instant, waiting: Duration, lateness_max: Duration) {
         let in_window = due.iter().filter(|due| self.window.contains(**due)).count() as u64;
         self.outcome.offered += in_window;
         if let Some(&first) = due.first().filter(|_| in_window > 0) {
-            self.outcome.lateness.note(first, sent, in_window, lateness_max);
+            self.outcome.lateness.note(sent.since(first), waiting, in_window, lateness_max);
         }
     }
 
-    /// So many records that were due within the window are never sent, the first of them due at `due`: it is `now`, and
-    /// the load is over.
-    pub fn never_sent(&mut self, count: u64, due: Instant, now: Instant) {
+    /// So many records that were due within the window are never sent, the first of them being so `late` already, of which
+    /// the broker kept their producer `waiting`: the load is over.
+    pub fn never_sent(&mut self, count: u64, late: Duration, waiting: Duration, lateness_max: Duration) {
         self.outcome.offered += count;
         self.outcome.never_sent += count;
-        self.outcome.lateness.note(due, now, 0, Duration::ZERO);
+        self.outcome.lateness.note_never_sent(late, waiting, count, lateness_max);
     }
 
     /// So many records failed for good.
@@ -356,7 +356,7 @@ mod tests {
         let mut recorder = Recorder::new(Window { start: at(0), from: at(2), until: at(4) });
         for second in 0..6 {
             let due = [at(second)];
-            recorder.sent(&due, at(second), Duration::ZERO);
+            recorder.sent(&due, at(second), Duration::ZERO, Duration::ZERO);
             recorder.acknowledged(&due, at(second), at(second));
             recorder.read(at(second), at(second));
         }

@@ -56,6 +56,45 @@ impl Schedule {
     }
 }
 
+/// How long one producer waited for the broker, and how much of that still makes its records late.
+///
+/// A wait makes more records late than those that were due during it: all that are sent until what piled up is worked
+/// off. So it counts on, up to the lateness of what is made next, and is forgotten as that shrinks. Whatever lateness
+/// there is beyond it is the generator's own.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Waits {
+    /// In all.
+    waited: Duration,
+    /// How much of that makes nothing late any more.
+    worked_off: Duration,
+}
+
+/// Where a producer's waits stood when a batch was begun.
+#[derive(Clone, Copy, Debug)]
+pub struct WaitMark {
+    worked_off: Duration,
+}
+
+impl Waits {
+    /// The producer waited for the broker for so long.
+    pub fn add(&mut self, waited: Duration) {
+        self.waited += waited;
+    }
+
+    /// A record is made, so long after its time. Records are made in the order they are due, so what waits made late by
+    /// more than this is sent.
+    pub fn mark(&mut self, late: Duration) -> WaitMark {
+        self.worked_off = self.worked_off.max(self.waited.saturating_sub(late));
+        WaitMark { worked_off: self.worked_off }
+    }
+
+    /// How much later than its time the broker let the record be that was made at `mark`.
+    #[must_use]
+    pub fn since(&self, mark: WaitMark) -> Duration {
+        self.waited.saturating_sub(mark.worked_off)
+    }
+}
+
 /// How late records were sent, and where the time went.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lateness {
@@ -63,16 +102,34 @@ pub struct Lateness {
     pub worst: Duration,
     /// Records sent later than allowed.
     pub late_records: u64,
+    /// The most a record was late without the waits for the broker.
+    pub own_worst: Duration,
+    /// Records that were later than allowed without the waits for the broker, or never sent because of that.
+    pub own_late_records: u64,
     /// How long producers waited because the broker hadn't answered for earlier records.
     pub blocked: Duration,
 }
 
 impl Lateness {
-    /// Notes that so many records, of which the earliest was due at `due`, were sent at `now`.
-    pub fn note(&mut self, due: Instant, now: Instant, records: u64, allowed: Duration) {
-        let late = now.since(due);
-        self.worst = self.worst.max(late);
+    /// Notes that so many records were sent, the earliest so `late`, of which the broker kept the producer `waiting`.
+    pub fn note(&mut self, late: Duration, waiting: Duration, records: u64, allowed: Duration) {
+        let own = self.note_worst(late, waiting);
         self.late_records += if late > allowed { records } else { 0 };
+        self.own_late_records += if own > allowed { records } else { 0 };
+    }
+
+    /// Notes that so many records are never sent, the earliest being so `late` already; see [`Lateness::note`].
+    pub fn note_never_sent(&mut self, late: Duration, waiting: Duration, records: u64, allowed: Duration) {
+        let own = self.note_worst(late, waiting);
+        self.own_late_records += if own > allowed { records } else { 0 };
+    }
+
+    /// Answers what of it is the generator's own.
+    fn note_worst(&mut self, late: Duration, waiting: Duration) -> Duration {
+        let own = late.saturating_sub(waiting);
+        self.worst = self.worst.max(late);
+        self.own_worst = self.own_worst.max(own);
+        own
     }
 
     /// Puts two together.
@@ -81,6 +138,8 @@ impl Lateness {
         Self {
             worst: self.worst.max(other.worst),
             late_records: self.late_records + other.late_records,
+            own_worst: self.own_worst.max(other.own_worst),
+            own_late_records: self.own_late_records + other.own_late_records,
             blocked: self.blocked + other.blocked,
         }
     }
@@ -123,10 +182,81 @@ mod tests {
     #[test]
     fn lateness_counts_only_what_is_beyond_the_limit() {
         let mut lateness = Lateness::default();
-        let at = |ms| Instant::ZERO.after(Duration::from_millis(ms));
-        lateness.note(at(10), at(12), 5, Duration::from_millis(2));
+        let ms = Duration::from_millis;
+        lateness.note(ms(2), ms(0), 5, ms(2));
         assert_eq!(lateness.late_records, 0);
-        lateness.note(at(10), at(13), 5, Duration::from_millis(2));
-        assert_eq!((lateness.late_records, lateness.worst), (5, Duration::from_millis(3)));
+        lateness.note(ms(3), ms(1), 5, ms(2));
+        assert_eq!((lateness.late_records, lateness.worst), (5, ms(3)));
+        assert_eq!((lateness.own_late_records, lateness.own_worst), (0, ms(2)));
+        lateness.note(ms(4), ms(1), 5, ms(2));
+        assert_eq!((lateness.own_late_records, lateness.own_worst), (5, ms(3)));
+    }
+
+    #[test]
+    fn a_wait_counts_until_what_it_made_late_is_worked_off() {
+        let (mut waits, ms) = (Waits::default(), Duration::from_millis);
+        let before = waits.mark(ms(0));
+        waits.add(ms(3_000));
+        assert_eq!(waits.since(before), ms(3_000), "what was begun before it");
+        for (late, waiting) in [(3_500, 3_000), (2_000, 2_000), (2_400, 2_000), (1, 1), (900, 1), (0, 0)] {
+            let mark = waits.mark(ms(late));
+            assert_eq!(waits.since(mark), ms(waiting), "{late} ms late");
+        }
+        let mark = waits.mark(ms(5));
+        waits.add(ms(70));
+        assert_eq!(waits.since(mark), ms(70), "a later wait is told from the first");
+    }
+    /// From when to when someone stands still, in milliseconds after the start.
+    type Stall = core::ops::Range<u64>;
+
+    /// How late ten seconds of a thousand records each are where the broker takes none for a while, or the generator gets
+    /// no processor. It is busy seven tenths of the time otherwise, so working off what piled up takes longer than a stall.
+    fn lateness_after(broker: Stall, generator: Stall) -> Lateness {
+        let at = |ms| Instant::ZERO.after(Duration::from_millis(ms));
+        let end = |stall: &Stall, now| (at(stall.start)..at(stall.end)).contains(&now).then(|| at(stall.end));
+        let (mut schedule, mut waits) = (Schedule::new(at(0), 1_000), Waits::default());
+        let (mut lateness, mut now) = (Lateness::default(), at(0));
+        while schedule.next_at() < at(10_000) {
+            now = now.max(schedule.next_at());
+            now = end(&generator, now).unwrap_or(now);
+            let due = schedule.take_due(now).unwrap();
+            let mark = waits.mark(now.since(due));
+            if let Some(taken) = end(&broker, now) {
+                waits.add(taken.since(now));
+                now = taken;
+            }
+            lateness.note(now.since(due), waits.since(mark), 1, Duration::from_millis(10));
+            now = now.after(Duration::from_micros(700));
+        }
+        lateness
+    }
+
+    #[test]
+    fn what_a_broker_s_stall_makes_late_is_not_the_generator_s_doing() {
+        let lateness = lateness_after(2_000..5_000, 0..0);
+        assert_eq!(lateness.worst, Duration::from_secs(3));
+        assert!(lateness.late_records > 6_000, "also what comes until all is worked off: {lateness:?}");
+        assert_eq!((lateness.own_late_records, lateness.own_worst), (0, Duration::ZERO));
+    }
+
+    #[test]
+    fn what_a_generator_without_processor_makes_late_is_its_own_doing() {
+        let lateness = lateness_after(0..0, 2_000..5_000);
+        assert_eq!(lateness.own_worst, Duration::from_secs(3));
+        assert!(lateness.late_records > 6_000, "{lateness:?}");
+        assert_eq!(lateness.own_late_records, lateness.late_records);
+    }
+
+    #[test]
+    fn of_what_both_make_late_each_has_its_part() {
+        let second = Duration::from_secs(1);
+        for (broker, generator) in [(2_000..5_000, 6_000..7_000), (3_000..6_000, 1_000..2_000)] {
+            let lateness = lateness_after(broker, generator);
+            // A record's own time is the grain of it.
+            assert!(lateness.own_worst.abs_diff(second) < Duration::from_millis(1), "{lateness:?}");
+            assert!(lateness.worst > second * 3, "{lateness:?}");
+            let own = lateness.own_late_records;
+            assert!(own > 1_000 && own < lateness.late_records - 1_000, "{lateness:?}");
+        }
     }
 }

@@ -66,8 +66,8 @@ impl Setting {
 fn check_clean(plan: &LoadPlan, outcome: &Outcome) -> Report {
     let report = Report::new(plan, outcome);
     let verdict = report.verdict.unwrap();
-    assert!(verdict.is_clean(), "{report}");
-    assert!(verdict.acknowledged > 0, "{report}");
+    assert!(verdict.is_clean(), "{report:?}");
+    assert!(verdict.acknowledged > 0, "{report:?}");
     assert_eq!(verdict.acknowledged, verdict.read_back);
     assert!(report.is_drained);
     report
@@ -80,12 +80,12 @@ fn an_open_loop_offers_what_was_asked_and_reads_it_all_back() {
         LoadPlan { producers: 3, consumers: 2, ..setting.plan(Pace::Open { records_per_second: 10_000 }) };
     let outcome = setting.run(&plan, async || {});
     let report = check_clean(&plan, &outcome);
-    assert!((report.offered.records_per_second - 10_000.0).abs() < 20.0, "{report}");
+    assert!((report.offered.records_per_second - 10_000.0).abs() < 20.0, "{report:?}");
     let verified = report.verdict.unwrap().acknowledged;
     assert!((4_000..4_003).contains(&verified), "warm-up is verified too: {verified}");
-    assert_eq!((report.bottleneck, report.is_valid), (Bottleneck::None, true), "{report}");
-    assert!(report.produce_latency.p50 >= report.service_latency.p50, "{report}");
-    assert!(report.end_to_end_latency.count > 2_900, "{report}");
+    assert_eq!((report.bottleneck, report.is_valid), (Bottleneck::None, true), "{report:?}");
+    assert!(report.produce_latency.p50 >= report.service_latency.p50, "{report:?}");
+    assert!(report.end_to_end_latency.count > 2_900, "{report:?}");
     assert!(outcome.intervals.len() >= 4);
 }
 
@@ -100,16 +100,16 @@ fn a_load_that_can_not_be_made_ends_all_the_same_and_what_was_never_sent_is_told
     };
     let outcome = setting.run(&plan, async || {});
     let report = check_clean(&plan, &outcome);
-    assert_eq!((report.never_sent, report.is_valid), (3_000, false), "{report}");
-    assert!((report.offered.records_per_second - 10_000.0).abs() < 1.0, "{report}");
-    assert_eq!(report.verdict.unwrap().acknowledged, 1, "{report}");
+    assert_eq!((report.never_sent, report.is_valid), (3_000, false), "{report:?}");
+    assert!((report.offered.records_per_second - 10_000.0).abs() < 1.0, "{report:?}");
+    assert_eq!(report.verdict.unwrap().acknowledged, 1, "{report:?}");
 
     plan.overrun_max = Duration::from_secs(5);
     plan.topic = "given-time".to_owned();
     let outcome = setting.run(&plan, async || {});
     let report = check_clean(&plan, &outcome);
-    assert_eq!(report.never_sent, 0, "{report}");
-    assert!((4_000..4_003).contains(&report.verdict.unwrap().acknowledged), "{report}");
+    assert_eq!(report.never_sent, 0, "{report:?}");
+    assert!((4_000..4_003).contains(&report.verdict.unwrap().acknowledged), "{report:?}");
 }
 
 /// A broker with thousands of partitions is asked where they end as often as one with three.
@@ -140,8 +140,8 @@ fn a_closed_loop_goes_as_fast_as_answers_come() {
     };
     let outcome = setting.run(&plan, async || {});
     let report = check_clean(&plan, &outcome);
-    assert_eq!(report.bottleneck, Bottleneck::Broker, "{report}");
-    assert!(report.acknowledged.records_per_second > 1_000.0, "{report}");
+    assert_eq!(report.bottleneck, Bottleneck::Broker, "{report:?}");
+    assert!(report.acknowledged.records_per_second > 1_000.0, "{report:?}");
 }
 
 #[test]
@@ -158,8 +158,32 @@ fn broken_connections_in_the_middle_lose_nothing_that_was_promised() {
         };
         let outcome = setting.run(&plan, breaking);
         let report = check_clean(&plan, &outcome);
-        assert_eq!(report.failed, 0, "{report}");
+        assert_eq!(report.failed, 0, "{report:?}");
     }
+}
+
+/// The producers' memory is full before the broker is back, so they can't send in time.
+#[test]
+fn a_broker_that_stands_still_is_what_limits_the_load_and_the_generator_is_not_blamed() {
+    let setting = Setting::new(10);
+    let plan = LoadPlan {
+        record_bytes: 1 << 20,
+        batch_bytes: 1 << 20,
+        consumers: 0,
+        duration: Duration::from_secs(2),
+        ..setting.plan(Pace::Open { records_per_second: 60 })
+    };
+    let io = setting.client.io();
+    let outcome = setting.run(&plan, async || {
+        io.sleep(Duration::from_millis(200)).await;
+        setting.sim.network().cut(&setting.client, &setting.broker);
+        io.sleep(Duration::from_millis(1_700)).await;
+        setting.sim.network().heal();
+    });
+    let report = Report::new(&plan, &outcome);
+    assert!(report.late > 0 && report.worst_lateness > 500_000_000, "{report:?}");
+    assert_eq!((report.own_late, report.never_sent, report.failed), (0, 0, 0), "{report:?}");
+    assert_eq!((report.bottleneck, report.is_valid), (Bottleneck::Broker, true), "{report:?}");
 }
 
 /// A topic whose broker lets some batches vanish after it promised them: the ledger must see it.

@@ -1,6 +1,7 @@
 //! One producer: makes records where they are sent from, and notes what the broker promised.
 
 use core::ops::Range;
+use core::time::Duration;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -8,13 +9,13 @@ use std::sync::atomic::Ordering;
 use engine_io::{Io, deadline};
 use engine_record::{Instant, Timestamp};
 use net_client::partitioner::{Partitioner, Strategy};
-use net_client::{BatchDelivery, BatchHandle, BatchWriter, Producer};
+use net_client::{BatchDelivery, BatchHandle, BatchWriter, Producer, SealedBatch, SendError};
 
 use super::{RunError, Shard, client, index};
 use crate::ledger::Source;
 use crate::payload::Stamp;
 use crate::plan::{Keys, Pace};
-use crate::schedule::Schedule;
+use crate::schedule::{Schedule, WaitMark, Waits};
 
 /// How many records are made before other tasks of the shard get their turn.
 const RECORDS_A_TURN: u32 = 1_024;
@@ -56,6 +57,8 @@ struct Filling {
     began: Instant,
     /// The records' time: reading the wall clock once a batch is enough.
     timestamp: Timestamp,
+    /// What the broker's answers had to do with its lateness when it was begun.
+    mark: WaitMark,
 }
 
 /// A batch that was sent.
@@ -79,6 +82,7 @@ struct Maker<'a, I: Io> {
     filling: Vec<Option<Filling>>,
     next_sequences: Vec<u64>,
     sent: VecDeque<Sent>,
+    waits: Waits,
     /// Emptied lists, to be used again.
     spare: Vec<Vec<Instant>>,
 }
@@ -98,6 +102,7 @@ impl<'a, I: Io> Maker<'a, I> {
             filling: (0..partitions).map(|_| None).collect(),
             next_sequences: vec![0; partitions],
             sent: VecDeque::new(),
+            waits: Waits::default(),
             spare: Vec::new(),
         }
     }
@@ -136,8 +141,7 @@ impl<'a, I: Io> Maker<'a, I> {
         while schedule.next_at() < window.until {
             let now = self.shard.io.now();
             if now >= give_up {
-                let left = schedule.left_between(window.from, window.until);
-                self.shard.recorder.borrow_mut().never_sent(left, schedule.next_at(), now);
+                self.give_up(&schedule, now);
                 break;
             }
             self.make_due(&mut schedule, now.min(window.until), give_up).await?;
@@ -146,6 +150,16 @@ impl<'a, I: Io> Maker<'a, I> {
             self.rest(schedule.next_at().min(window.until)).await;
         }
         Ok(())
+    }
+
+    /// What is left is never sent.
+    fn give_up(&mut self, schedule: &Schedule, now: Instant) {
+        let mut recorder = self.shard.recorder.borrow_mut();
+        let window = recorder.window();
+        let left = schedule.left_between(window.from, window.until);
+        let late = now.since(schedule.next_at());
+        let mark = self.waits.mark(late);
+        recorder.never_sent(left, late, self.waits.since(mark), self.shard.plan.lateness_max);
     }
 
     /// Makes and sends what is due, until it is another task's turn or time to give up.
@@ -201,6 +215,7 @@ impl<'a, I: Io> Maker<'a, I> {
             due: self.spare.pop().unwrap_or_default(),
             began: due,
             timestamp: self.shard.io.timestamp(),
+            mark: self.waits.mark(self.shard.io.now().since(due)),
         });
         filling.due.push(due);
         let (timestamp, record_bytes) = (filling.timestamp, plan.record_bytes as usize);
@@ -239,28 +254,39 @@ impl<'a, I: Io> Maker<'a, I> {
 
     /// Sends a partition's batch. Waits only where the producer has no room, which is the broker's doing.
     async fn send(&mut self, partition: usize) -> Result<(), RunError> {
-        let Some(Filling { writer, first_sequence, due, .. }) = self.filling[partition].take() else {
-            return Ok(());
-        };
+        let Some(filling) = self.filling[partition].take() else { return Ok(()) };
+        let Filling { writer, first_sequence, due, mark, .. } = filling;
         self.current = self.current.filter(|current| *current != partition);
         let place = u32::try_from(partition).unwrap_or(u32::MAX);
         let batch = writer.seal(self.shard.plan.compression)?;
-        let asked = self.shard.io.now();
-        let handle = self.producer.send_batch(&self.shard.plan.topic, index(place), batch).await?;
+        let handle = self.hand_over(place, batch).await?;
         let sent = self.shard.io.now();
-        let mut recorder = self.shard.recorder.borrow_mut();
-        recorder.blocked(asked, sent);
-        if matches!(self.shard.plan.pace, Pace::Open { .. }) {
+        let lateness_max = match self.shard.plan.pace {
             // A record may linger before it counts as late.
-            recorder.sent(&due, sent, self.shard.plan.linger + self.shard.plan.lateness_max);
-        } else {
-            recorder.sent(&due, sent, core::time::Duration::MAX);
-        }
-        drop(recorder);
+            Pace::Open { .. } => self.shard.plan.linger + self.shard.plan.lateness_max,
+            Pace::Closed { .. } => Duration::MAX,
+        };
+        self.shard.recorder.borrow_mut().sent(&due, sent, self.waits.since(mark), lateness_max);
         let source = Source { partition: place, producer: self.number };
         let sequences = first_sequence..first_sequence + due.len() as u64;
         self.sent.push_back(Sent { handle, source, sequences, due, sent });
         Ok(())
+    }
+
+    /// Gives a batch to the producer. Only where that has no room for it is time spent for the broker, whatever else may
+    /// hold this task up.
+    async fn hand_over(&mut self, partition: u32, batch: SealedBatch) -> Result<BatchHandle, SendError> {
+        let (topic, partition) = (&self.shard.plan.topic, index(partition));
+        let batch = match self.producer.try_send_batch(topic, partition, batch) {
+            Ok(handle) => return Ok(handle),
+            Err((_no_room, batch)) => batch,
+        };
+        let asked = self.shard.io.now();
+        let handle = self.producer.send_batch(topic, partition, batch).await?;
+        let taken = self.shard.io.now();
+        self.waits.add(taken.since(asked));
+        self.shard.recorder.borrow_mut().blocked(asked, taken);
+        Ok(handle)
     }
 
     /// Notes what became of the oldest batches that are answered.

@@ -207,12 +207,25 @@ impl PhaseReport {
         }
         if self.load.rate.is_some() && self.load.late > 0 {
             let (late, worst) = (Counted(self.load.late, "record"), milliseconds(self.load.worst_lateness));
-            writeln!(f, "{title}: sent too late: {late}, the worst by {worst:.1} ms")?;
+            writeln!(f, "{title}: sent too late: {late}, the worst by {worst:.1} ms{}", self.own_part())?;
         }
         if self.load.bottleneck == Bottleneck::Generator {
             writeln!(f, "{title}: THE GENERATOR WAS THE BOTTLENECK: the broker may do better than this")?;
         }
         Ok(())
+    }
+}
+
+impl PhaseReport {
+    /// How much of the lateness there would be without the waits for the broker.
+    fn own_part(&self) -> String {
+        match self.load.own_late {
+            0 => "; the broker kept the generator waiting".to_owned(),
+            own => format!(
+                "; of these, {own} not because the broker kept the generator waiting, the worst by {:.1} ms",
+                milliseconds(self.load.worst_own_lateness)
+            ),
+        }
     }
 }
 

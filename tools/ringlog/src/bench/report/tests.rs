@@ -54,6 +54,8 @@ fn load(rate: Option<u64>) -> Report {
         never_sent: 0,
         late: 0,
         worst_lateness: 0,
+        own_late: 0,
+        worst_own_lateness: 0,
         bottleneck: if rate.is_some() { Bottleneck::None } else { Bottleneck::Broker },
         is_valid: true,
         is_drained: true,
@@ -182,7 +184,7 @@ fn what_makes_the_figures_worth_less_is_said() {
         "THEY SHARE THEM",
         "maximum: THE GENERATOR WAS THE BOTTLENECK",
         "at a rate, killed: 7 records could not be delivered, the first: too large",
-        "at a rate, killed: sent too late: 9 records, the worst by 12.5 ms",
+        "at a rate, killed: sent too late: 9 records, the worst by 12.5 ms; the broker kept the generator waiting\n",
         "not everything could be read in time",
         "at a rate, killed: NEVER SENT: 1 record that",
     ] {
