@@ -1,6 +1,8 @@
 //! Whoever reads what a command says may go away; the command goes on, or ends quietly.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
+mod harness;
+
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -27,7 +29,7 @@ fn unheard(arguments: &[&str], folder: &Path) -> Output {
 
 #[test]
 fn a_command_that_nobody_listens_to_does_its_work_and_ends_quietly() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = harness::folder();
     fs::write(folder.path().join("0.log"), [0; 4_096]).unwrap();
     for arguments in [&["format", "--data-dir", "data"][..], &["log", "dump", "0.log"], &["log", "dump", "."]]
     {
@@ -39,7 +41,7 @@ fn a_command_that_nobody_listens_to_does_its_work_and_ends_quietly() {
 
 #[test]
 fn a_failure_that_nobody_hears_has_its_exit_code_all_the_same() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = harness::folder();
     let mut command = ringlog(&["log", "dump", "missing.log"], folder.path());
     let status = command.stdout(unread()).stderr(unread()).status().unwrap();
     assert_eq!(status.code(), Some(1));
@@ -57,7 +59,7 @@ impl Drop for Broker {
 
 #[test]
 fn a_broker_whose_log_nobody_reads_any_more_serves_on_and_stops_in_order() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = harness::folder();
     let arguments = ["serve", "--json", "--listen", "127.0.0.1:0", "--cpus", &first_cpu()];
     let mut command = ringlog(&arguments, folder.path());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());

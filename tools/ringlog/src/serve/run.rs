@@ -1,5 +1,6 @@
 //! A broker process from its first check to its last flush.
 
+use std::ffi::OsStr;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -14,6 +15,7 @@ use net_server::node::{ControlSeat, Ended, NodeError, NodeHandle, ShardSeat, ass
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use tracing::Level;
 use tuning::{FlushMeasurement, Needs, ProbeBounds, Severity, TuningError};
 
 use super::banner::Banner;
@@ -31,6 +33,16 @@ const IO_MEMORY: usize = 4 << 20;
 /// How long the drive's own flush is measured at the start, at most.
 const FLUSH_PROBE: ProbeBounds = ProbeBounds { rounds_max: 200, time_max: Duration::from_millis(300) };
 
+/// The variable that says how much is logged.
+const LOG_LEVEL: &str = "RINGLOG_LOG";
+const LEVELS: [(&str, Level); 5] = [
+    ("error", Level::ERROR),
+    ("warn", Level::WARN),
+    ("info", Level::INFO),
+    ("debug", Level::DEBUG),
+    ("trace", Level::TRACE),
+];
+
 /// What the process waits for besides its node.
 enum Event {
     /// A signal to stop.
@@ -44,7 +56,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(parent) = arguments.parent {
         end_with(parent)?;
     }
-    log_to_standard_error();
+    log_to_standard_error(log_level(std::env::var_os(LOG_LEVEL).as_deref())?);
     let mut options = Options::resolve(arguments)?;
     check_machine(&options)?;
     let unformatted = if options.configured { Unformatted::Refuse } else { Unformatted::Create };
@@ -110,12 +122,21 @@ fn end_with(parent: i32) -> Result<(), Failure> {
     }
 }
 
-fn log_to_standard_error() {
-    let filter = std::env::var("RINGLOG_LOG").ok().and_then(|level| level.parse().ok());
+/// What the variable says, `info` where it isn't set. An empty one says nothing, as one that isn't set.
+fn log_level(said: Option<&OsStr>) -> Result<Level, Failure> {
+    let Some(said) = said.filter(|said| !said.is_empty()) else { return Ok(Level::INFO) };
+    let level = LEVELS.into_iter().find(|(name, _)| said.eq_ignore_ascii_case(name));
+    level.map(|(_, level)| level).ok_or_else(|| {
+        let said = said.to_string_lossy();
+        Failure::usage(format!("{LOG_LEVEL}: `{said}` is no level; use error, warn, info, debug or trace"))
+    })
+}
+
+fn log_to_standard_error(level: Level) {
     let subscriber = tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
-        .with_max_level(filter.unwrap_or(tracing::Level::INFO))
+        .with_max_level(level)
         // Nobody reading the log is no reason for a broker to end, as complaining of it there would be.
         .log_internal_errors(false)
         .finish();
@@ -267,5 +288,22 @@ fn machine_or_failed(error: NodeError) -> Failure {
         | NodeError::Metadata(_)
         | NodeError::Registration(_)
         | NodeError::PeerStopped => Failure::failed(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_level_is_known_by_its_name_and_what_is_not_set_is_info() {
+        let level = |said: &str| log_level(Some(OsStr::new(said)));
+        for (name, expected) in LEVELS {
+            assert_eq!(level(name).unwrap(), expected);
+            assert_eq!(level(&name.to_uppercase()).unwrap(), expected);
+        }
+        assert_eq!(log_level(None).unwrap(), Level::INFO);
+        assert_eq!(level("").unwrap(), Level::INFO);
+        assert_eq!(level("loud").unwrap_err().code(), Failure::USAGE);
     }
 }
