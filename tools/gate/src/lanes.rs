@@ -108,11 +108,24 @@ fn fuzz(workspace: &Workspace) -> Lane {
     if targets.is_empty() {
         return skipped("fuzz", "no targets in tests/fuzz yet");
     }
-    if !is_installed("fuzz") {
-        return skipped("fuzz", "cargo-fuzz isn't installed (`cargo install --locked cargo-fuzz`)");
+    if let Some(missing) = missing_to_fuzz(is_installed("fuzz"), has_nightly()) {
+        return skipped("fuzz", missing);
     }
     let runs = targets.iter().map(|target| fuzz_run(&workspace.root, target)).collect();
     commands("fuzz", runs, "keep the input as a test, then mend the parser")
+}
+
+/// What fuzzing needs and isn't here, in words.
+const fn missing_to_fuzz(has_cargo_fuzz: bool, has_nightly: bool) -> Option<&'static str> {
+    match (has_cargo_fuzz, has_nightly) {
+        (true, true) => None,
+        (false, true) => Some("cargo-fuzz isn't installed (`cargo install --locked cargo-fuzz`)"),
+        (true, false) => Some("there is no nightly toolchain (`rustup toolchain install nightly`)"),
+        (false, false) => Some(
+            "there is neither cargo-fuzz nor a nightly toolchain (`cargo install --locked cargo-fuzz`, \
+             `rustup toolchain install nightly`)",
+        ),
+    }
 }
 
 /// The names of the targets, ascending; none when the folder doesn't exist.
@@ -171,6 +184,13 @@ fn is_installed(subcommand: &str) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
+/// Whether [`fuzz_run`] finds its toolchain. It is asked for as there: the cargo that started us knows no toolchains.
+fn has_nightly() -> bool {
+    let mut command = Command::new("cargo");
+    command.args(["+nightly", "--version"]).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
@@ -220,6 +240,15 @@ mod tests {
         assert!(matches!(sim(&workspace, 20).job, Job::Skipped("no binary yet")));
         assert!(matches!(fuzz(&workspace).job, Job::Skipped(_)));
         assert!(!is_installed("no-such-subcommand"));
+    }
+
+    #[test]
+    fn fuzzing_names_each_thing_it_misses_and_only_those() {
+        for (has_cargo_fuzz, has_nightly) in [(true, true), (false, true), (true, false), (false, false)] {
+            let missing = missing_to_fuzz(has_cargo_fuzz, has_nightly).unwrap_or_default();
+            assert_eq!(missing.contains("cargo install --locked cargo-fuzz"), !has_cargo_fuzz, "{missing}");
+            assert_eq!(missing.contains("rustup toolchain install nightly"), !has_nightly, "{missing}");
+        }
     }
 
     #[test]
