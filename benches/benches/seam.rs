@@ -3,7 +3,9 @@
 //!
 //! Two rows are what is promised, not what passing through costs. A task spawned through the seam begins at a later turn,
 //! so that a spawn can't run anything of the caller's; the runtime's plain spawn polls it inside the call. The row
-//! "spawn and join" has the runtime schedule as well, "spawn inside the call" shows what its shorter way would save.
+//! "spawn and join" has the runtime schedule as well, "spawn inside the call" shows what its shorter way would save. What is
+//! left between the two in "spawn and join" is a flag that task and handle share, one small allocation a task: by it a handle
+//! tells whether its task has ended, which the runtime's own can't without being polled.
 //! And giving way reads the clock, so that rings are looked at once a millisecond; the runtime's yield knows no time.
 
 use core::fmt;
@@ -211,7 +213,8 @@ fn position(turn: u64) -> u64 {
     turn % (FILE_BYTES / WRITE_BYTES) as u64 * WRITE_BYTES as u64
 }
 
-/// A file whose space has all been written once, as a recycled segment's.
+/// A file whose space has all been written once: a write into it changes nothing that says where its bytes lie, so neither
+/// way's flush has more to do than the other's.
 async fn prepare(io: &GlommioIo, path: &std::path::Path) -> GlommioFile {
     let file = io.open(path, OpenMode::New).await.expect("the folder takes files");
     let mut buffer = io.buffer(1 << 20);
