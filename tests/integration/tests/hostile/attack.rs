@@ -15,8 +15,8 @@ const FRAMES_PER_CONNECTION_MAX: usize = 3;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attack {
     pub(crate) address: SocketAddr,
-    /// How many frames to send.
-    pub(crate) frames: usize,
+    /// How many random or mutated frames to send; the valid ones between them don't count.
+    pub(crate) mutated: usize,
     pub(crate) seed: u64,
 }
 
@@ -24,6 +24,8 @@ pub(crate) struct Attack {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Outcome {
     frames: usize,
+    /// Of these, the random or mutated ones.
+    mutated: usize,
     connections: usize,
     /// Frames that came back, in answer to whatever the broker could read.
     answers: usize,
@@ -35,9 +37,14 @@ impl Attack {
     pub(crate) fn run(&self, catalogue: &Catalogue) -> Outcome {
         let mut random = Random::new(self.seed);
         let mut outcome = Outcome::default();
-        while outcome.frames < self.frames {
+        while outcome.mutated < self.mutated {
             let count = 1 + random.below(FRAMES_PER_CONNECTION_MAX);
-            let bytes: Vec<u8> = (0..count).flat_map(|_| next_frame(catalogue, &mut random)).collect();
+            let mut bytes = Vec::new();
+            for _ in 0..count {
+                let next = next_frame(catalogue, &mut random);
+                bytes.extend(next.bytes);
+                outcome.mutated += usize::from(next.is_mutated);
+            }
             outcome.frames += count;
             outcome.connections += 1;
             self.send(&bytes, random.below(2) == 0, &mut outcome);
@@ -69,11 +76,16 @@ impl Attack {
 }
 
 impl Outcome {
+    pub(crate) const fn mutated(&self) -> usize {
+        self.mutated
+    }
+
     #[expect(clippy::print_stdout, reason = "an attack that reached nothing would show here")]
     pub(crate) fn print(&self) {
-        let Self { frames, connections, answers, closed } = self;
+        let Self { frames, mutated, connections, answers, closed } = self;
         println!(
-            "attacker: {frames} frames on {connections} connections, {answers} answers, {closed} closed"
+            "attacker: {frames} frames, {mutated} of them random or mutated, on {connections} connections; \
+             {answers} answers, {closed} closed"
         );
         assert!(*answers > 0, "valid frames among the others were answered");
     }

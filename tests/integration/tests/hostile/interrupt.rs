@@ -9,11 +9,6 @@ use crate::catalogue::{Catalogue, Frame};
 /// Longer frames are broken off at this many points: each field of theirs lies before.
 const POINTS_MAX: usize = 160;
 
-/// How many frames [`run`] begins.
-pub(crate) fn count(catalogue: &Catalogue) -> usize {
-    catalogue.frames.iter().map(points).sum()
-}
-
 pub(crate) fn run(addresses: &[SocketAddr], catalogue: &Catalogue) {
     for (turn, frame) in catalogue.frames.iter().enumerate() {
         for point in 0..points(frame) {

@@ -7,7 +7,8 @@
 //! the customer  an ordinary client, whose every request is timed                             (customer.rs)
 //! ```
 //!
-//! All of it comes from one seed. What is mutated are valid frames of every version of every API (`catalogue.rs`).
+//! At least `FRAMES` of the attackers' frames are random or mutated; valid ones and those broken off come on top. All of it
+//! comes from one seed. What is mutated are valid frames of every version of every API (`catalogue.rs`).
 
 mod attack;
 mod catalogue;
@@ -67,10 +68,9 @@ fn run(broker: &Broker, catalogue: &Catalogue, random: &mut Random, frames: usiz
     let addresses = [broker.address(0), broker.address(1)];
     let leaders = customer::Leaders::of(broker);
     let stop = AtomicBool::new(false);
-    let interrupted = interrupt::count(catalogue);
     let attacks = addresses.map(|address| Attack {
         address,
-        frames: frames.saturating_sub(interrupted) / addresses.len() + 1,
+        mutated: frames.div_ceil(addresses.len()),
         seed: random.number(),
     });
     thread::scope(|scope| {
@@ -88,9 +88,11 @@ fn run(broker: &Broker, catalogue: &Catalogue, random: &mut Random, frames: usiz
         idlers.join().expect("idlers fail in words");
         let latencies = customer.join().expect("the customer fails in words");
         outcome.expect("interrupters fail in words");
-        for outcome in outcomes {
-            outcome.expect("attackers fail in words").print();
-        }
+        let outcomes: Vec<_> =
+            outcomes.into_iter().map(|outcome| outcome.expect("attackers fail in words")).collect();
+        outcomes.iter().for_each(attack::Outcome::print);
+        let mutated: usize = outcomes.iter().map(attack::Outcome::mutated).sum();
+        assert!(mutated >= frames, "{mutated} random or mutated frames were sent");
         latencies
     })
 }

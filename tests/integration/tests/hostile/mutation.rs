@@ -69,9 +69,23 @@ const MUTATIONS: [Mutation; 10] = [
     Mutation::Valid,
 ];
 
+/// A frame to send.
+pub(crate) struct Next {
+    pub(crate) bytes: Vec<u8>,
+    /// Whether it is another than the valid one it was made of.
+    pub(crate) is_mutated: bool,
+}
+
 /// The next frame to send.
-pub(crate) fn next_frame(catalogue: &Catalogue, random: &mut Random) -> Vec<u8> {
+pub(crate) fn next_frame(catalogue: &Catalogue, random: &mut Random) -> Next {
     let frame = random.choose(&catalogue.frames);
+    let bytes = mutated(frame, catalogue, random);
+    // Chance may put in place what was there.
+    let is_mutated = bytes != frame.bytes;
+    Next { bytes, is_mutated }
+}
+
+fn mutated(frame: &Frame, catalogue: &Catalogue, random: &mut Random) -> Vec<u8> {
     let mut bytes = frame.bytes.clone();
     match random.choose(&MUTATIONS) {
         Mutation::Valid => {}
@@ -151,7 +165,7 @@ fn a_seed_repeats_its_frames() {
     let catalogue = Catalogue::new(net_wire::Uuid([7; 16]));
     let frames = |seed| {
         let mut random = Random::new(seed);
-        (0..100).map(|_| next_frame(&catalogue, &mut random)).collect::<Vec<_>>()
+        (0..100).map(|_| next_frame(&catalogue, &mut random).bytes).collect::<Vec<_>>()
     };
     assert_eq!(frames(1), frames(1));
     assert_ne!(frames(1), frames(2));
