@@ -92,9 +92,11 @@ fn a_long_poll_behind_an_answer_that_nobody_takes_holds_no_turn_that_others_wait
         let topic = node.topic("t", 2).await;
         let many = Fetch::new(&topic, &[(1, 0); 1_500]);
         let mut stuck = node.connect(0).await;
+        // All the others are there before it is over.
+        let pause = stuck.frame(FETCH, &Fetch::at(&topic, 1, 0).waiting(100, 1).request());
         let untaken = [(); 2].map(|()| stuck.frame(METADATA, &all_topics())).concat();
         let poll = stuck.frame(FETCH, &many.clone().waiting(60_000, 1).request());
-        stuck.send_bytes([untaken, poll].concat()).await;
+        stuck.send_bytes([pause, untaken, poll].concat()).await;
         node.pause(SECOND).await;
         let mut other = node.connect(0).await;
         let begun_at = other.now();
