@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use engine_io::{OpenMode, is_storage_full};
+use engine_io::{OpenMode, is_no_descriptor, is_storage_full};
 use glommio::io::{DmaFile, OpenOptions};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -93,16 +93,28 @@ fn require_readable_drive(device: u64) -> io::Result<()> {
         Err(error) => return Err(error),
     };
     let queue = drive.join("queue");
-    let numbers = NUMBERS.iter().all(|name| is_number(&queue.join(name)));
-    let cache = fs::read_to_string(queue.join("write_cache")).is_ok_and(|text| text.starts_with("write "));
-    if numbers && cache && fs::read_dir(drive.join("slaves")).is_ok() {
+    let mut is_readable = unless_unreadable(fs::read_dir(drive.join("slaves")))?.is_some();
+    for name in NUMBERS {
+        is_readable &= is_number(&queue.join(name))?;
+    }
+    let cache = unless_unreadable(fs::read_to_string(queue.join("write_cache")))?;
+    if is_readable && cache.is_some_and(|text| text.starts_with("write ")) {
         return Ok(());
     }
     Err(io::Error::new(io::ErrorKind::Unsupported, "the drive's properties in /sys/dev/block can't be read"))
 }
 
-fn is_number(path: &Path) -> bool {
-    fs::read_to_string(path).is_ok_and(|text| text.trim_matches('\n').parse::<isize>().is_ok())
+fn is_number(path: &Path) -> io::Result<bool> {
+    let text = unless_unreadable(fs::read_to_string(path))?;
+    Ok(text.is_some_and(|text| text.trim_matches('\n').parse::<isize>().is_ok()))
+}
+
+/// That there is no descriptor at the moment says nothing of the drive.
+fn unless_unreadable<T>(read: io::Result<T>) -> io::Result<Option<T>> {
+    match read {
+        Err(error) if is_no_descriptor(error.raw_os_error()) => Err(error),
+        read => Ok(read.ok()),
+    }
 }
 
 /// Hands a checked descriptor to the runtime.
@@ -198,7 +210,6 @@ pub(crate) async fn discard(pool: &Pool, path: &Path) {
 #[cfg(test)]
 mod tests {
     use std::io::ErrorKind;
-    use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
     use std::thread;
 
@@ -246,23 +257,23 @@ mod tests {
             let kept = folder.join("topics");
             fs::create_dir(&kept).unwrap();
             fs::write(kept.join("0.log"), [7; PROBE_BYTES]).unwrap();
-            let stop = Arc::new(AtomicBool::new(false));
-            let come_and_go = thread::spawn({
-                let (stop, folder) = (Arc::clone(&stop), folder.clone());
-                move || {
-                    while !stop.load(Ordering::Relaxed) {
-                        for name in [".probe-1-1", "0.tmp"] {
-                            fs::write(folder.join(name), "").unwrap();
-                            fs::remove_file(folder.join(name)).unwrap();
-                        }
-                        fs::create_dir(folder.join("leaving")).unwrap();
-                        fs::remove_dir(folder.join("leaving")).unwrap();
+            let stop = AtomicBool::new(false);
+            let come_and_go = || {
+                while !stop.load(Ordering::Relaxed) {
+                    for name in [".probe-1-1", "0.tmp"] {
+                        fs::write(folder.join(name), "").unwrap();
+                        fs::remove_file(folder.join(name)).unwrap();
                     }
+                    fs::create_dir(folder.join("leaving")).unwrap();
+                    fs::remove_dir(folder.join("leaving")).unwrap();
                 }
+            };
+            let found: io::Result<Vec<_>> = thread::scope(|scope| {
+                scope.spawn(come_and_go);
+                let found = (0..5_000).map(|_| open_full_file(&folder)).collect();
+                stop.store(true, Ordering::Relaxed);
+                found
             });
-            let found: io::Result<Vec<_>> = (0..5_000).map(|_| open_full_file(&folder)).collect();
-            stop.store(true, Ordering::Relaxed);
-            come_and_go.join().unwrap();
             assert!(found.unwrap().iter().all(Option::is_some));
         })
         .unwrap();

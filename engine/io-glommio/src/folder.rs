@@ -43,11 +43,13 @@ pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut neighbour = path.as_os_str().to_owned();
     neighbour.push(".tmp");
     let neighbour = PathBuf::from(neighbour);
+    // Before anything is changed: later there may be no descriptor for it.
+    let folder = File::open(parent(path))?;
     let mut file = File::create(&neighbour)?;
     file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(&neighbour, path)?;
-    flush_folder(parent(path))
+    folder.sync_all()
 }
 
 /// The files being replaced by any thread of the process.

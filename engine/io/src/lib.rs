@@ -49,6 +49,15 @@ pub fn is_storage_full(kind: io::ErrorKind) -> bool {
     matches!(kind, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
+/// Whether an operation failed since the process or the machine had no descriptor for it (`EMFILE`, `ENFILE`): before it
+/// was begun, so that it may be tried again.
+#[must_use]
+pub fn is_no_descriptor(code: Option<i32>) -> bool {
+    const ENFILE: i32 = 23;
+    const EMFILE: i32 = 24;
+    matches!(code, Some(ENFILE | EMFILE))
+}
+
 /// A task's handle. Dropping it cancels the task at its next await; await [`Task::join`] to let it end.
 ///
 /// Every task is joined or dropped before its shard ends: a task left behind would keep its sockets open.

@@ -175,10 +175,13 @@ impl<I: Io> Partition<I> {
         Ok(())
     }
 
-    /// Want of space refuses an append; any other error ends the store.
+    /// Want of space or of descriptors refuses an append; any other error ends the store.
     pub(crate) fn refuse_or_fail(&self, error: DiskError) -> AppendError {
         if error.is_storage_full() {
             return AppendError::StorageFull;
+        }
+        if error.is_no_descriptor() {
+            return AppendError::Unavailable(error);
         }
         self.shard.fail(error.clone());
         AppendError::Failed(crate::error::StoreFailure(error))

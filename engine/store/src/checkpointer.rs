@@ -94,7 +94,7 @@ impl<I: Io> Checkpointer<I> {
     /// says of it, and there is space to say that it is closed. All that wait at the same time are written at once.
     ///
     /// # Errors
-    /// No space; or the store has ended.
+    /// No space or no descriptor; or the store has ended.
     pub(crate) async fn record_opened(
         &self,
         shard: &Rc<Shard<I>>,
@@ -200,7 +200,7 @@ impl<I: Io> Checkpointer<I> {
     /// Writes what is pending, when its flush has come.
     ///
     /// # Errors
-    /// No space, with everything still pending; any other error ends the store.
+    /// No space or no descriptor, with everything still pending; any other error ends the store.
     pub(crate) async fn write_pending(&self, shard: &Rc<Shard<I>>) -> Result<(), StoreError> {
         let pending = self.pending.take();
         self.pending_bytes.set(0);
@@ -217,7 +217,7 @@ impl<I: Io> Checkpointer<I> {
     /// Writes the present state of these partitions, when its flush has come.
     ///
     /// # Errors
-    /// No space; or the store has ended.
+    /// No space or no descriptor; or the store has ended.
     async fn write_states(
         &self,
         shard: &Rc<Shard<I>>,
@@ -234,7 +234,7 @@ impl<I: Io> Checkpointer<I> {
     /// to, it waits for the turn to be made an open one. A log that the checkpoint doesn't know stays so.
     ///
     /// # Errors
-    /// No space; or the store has ended.
+    /// No space or no descriptor; or the store has ended.
     pub(crate) async fn write_present(
         &self,
         shard: &Rc<Shard<I>>,
@@ -274,16 +274,18 @@ impl<I: Io> Checkpointer<I> {
         Ok(partitions)
     }
 
-    /// Writes that these logs end as they are: nothing is appended to them before [`Checkpointer::record_opened`].
+    /// Writes that these logs end as they are: nothing is appended to them before [`Checkpointer::record_opened`]. Of what
+    /// was deleted meanwhile it says nothing: an entry behind the deletion's would outlive it.
     ///
     /// # Errors
-    /// No space; or the store has ended.
+    /// No space or no descriptor; or the store has ended.
     pub(crate) async fn write_closed(
         &self,
         shard: &Rc<Shard<I>>,
         partitions: Vec<Rc<Partition<I>>>,
     ) -> Result<(), StoreError> {
         let _turn = self.turn.acquire(1).await.map_err(|_| StoreError::Closed)?;
+        let partitions: Vec<_> = partitions.into_iter().filter(|partition| !partition.is_deleted()).collect();
         let entries = partitions.iter().map(|partition| {
             let state = partition.state.borrow();
             assert_eq!(state.log.offsets().flushed, state.log.offsets().log_end, "a closed log is flushed");
@@ -300,7 +302,7 @@ impl<I: Io> Checkpointer<I> {
     /// Writes that the partition's log is as `log` says, or is no more.
     ///
     /// # Errors
-    /// No space; or the store has ended.
+    /// No space or no descriptor; or the store has ended.
     pub(crate) async fn write_entry(
         &self,
         shard: &Rc<Shard<I>>,
@@ -343,10 +345,10 @@ impl<I: Io> Checkpointer<I> {
     }
 }
 
-/// Want of space is told; any other error of a slot ends the store.
+/// Want of space or of descriptors is told; any other error of a slot ends the store.
 fn unless_failed<I: Io>(shard: &Shard<I>, done: Result<(), DiskError>) -> Result<(), StoreError> {
     match done {
-        Err(error) if !error.is_storage_full() => {
+        Err(error) if !error.is_refusal() => {
             shard.fail(error);
             Ok(shard.check()?)
         }

@@ -47,6 +47,19 @@ impl<I: Io> Descriptors<I> {
         });
     }
 
+    /// Closes the least recently used segment that nothing uses: a descriptor is wanted elsewhere.
+    pub(crate) fn close_oldest(&self) {
+        let mut is_closed = false;
+        self.open.borrow_mut().retain(|_, segment| {
+            if is_closed {
+                return true;
+            }
+            let segment = segment.upgrade();
+            is_closed = segment.as_ref().is_some_and(|segment| Self::close(segment));
+            segment.is_some() && !is_closed
+        });
+    }
+
     /// Closes what nothing uses of `segment`.
     pub(crate) fn close_idle(&self, segment: &Rc<SegmentFile<I>>) {
         let Some(number) = segment.last_use.get() else { return };

@@ -4,7 +4,7 @@ use core::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use engine_io::is_storage_full;
+use engine_io::{is_no_descriptor, is_storage_full};
 use engine_record::{CorruptBatch, ShardId, TopicPartition};
 
 use crate::checkpoint::CorruptCheckpoint;
@@ -88,6 +88,16 @@ impl DiskError {
                 false
             }
         }
+    }
+
+    /// Whether there was no descriptor for it, and that is all: it was not begun.
+    pub(crate) fn is_no_descriptor(&self) -> bool {
+        is_no_descriptor(self.code)
+    }
+
+    /// Whether there was no space or no descriptor for it, and that is all: it may be tried again.
+    pub(crate) fn is_refusal(&self) -> bool {
+        self.is_storage_full() || self.is_no_descriptor()
     }
 
     /// The system's words and its number, or what is known without a number.

@@ -211,8 +211,7 @@ async fn flush_all<I: Io>(shard: &Shard<I>, files: Vec<&Dirty<I>>) -> Result<(),
 async fn flush<I: Io>(shard: &Shard<I>, dirty: &Dirty<I>) -> Result<(), DiskError> {
     dirty.file.flush().await.map_err(disk(DiskOperation::Flush, dirty.segment.path()))?;
     if !dirty.segment.is_entry_durable() {
-        let folder = dirty.partition.folder();
-        shard.io.flush_folder(folder).await.map_err(disk(DiskOperation::Flush, folder))?;
+        shard.flush_folder(dirty.partition.folder()).await?;
         dirty.segment.set_entry_durable();
     }
     Ok(())

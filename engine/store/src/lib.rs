@@ -66,7 +66,8 @@ mod slot;
 mod store;
 mod tail;
 mod truncate;
-mod want_of_space;
+mod want;
+mod with_descriptor;
 mod zeros;
 
 pub use append::Appended;

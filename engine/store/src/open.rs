@@ -291,7 +291,7 @@ async fn finish<I: Io>(
 ) -> Result<Found, StoreError> {
     let folder = shard.layout.partition(opening.at);
     let last = scanned.last_segment();
-    remove_behind(&shard.io, &folder, last, on_disk).await?;
+    remove_behind(shard, &folder, last, on_disk).await?;
     let end = scanned.end().position;
     for (segment, file) in &scanned.files {
         let path = layout::segment(&folder, segment.0);
@@ -324,16 +324,17 @@ async fn finish<I: Io>(
 
 /// Removes the segments behind the last one, the last first, and what was made ready for later.
 async fn remove_behind<I: Io>(
-    io: &I,
+    shard: &Shard<I>,
     folder: &Path,
     last: SegmentId,
     on_disk: &BTreeSet<SegmentId>,
 ) -> Result<(), DiskError> {
+    let io = &shard.io;
     remove(io, &layout::next_segment(folder)).await?;
     for segment in on_disk.iter().rev().take_while(|segment| **segment > last) {
         remove(io, &layout::segment(folder, segment.0)).await?;
         remove(io, &layout::index(folder, segment.0)).await?;
     }
     remove(io, &layout::index(folder, last.0)).await?;
-    io.flush_folder(folder).await.map_err(disk(DiskOperation::Flush, folder))
+    shard.flush_folder(folder).await
 }

@@ -1,6 +1,7 @@
 //! A segment's file: its descriptors, its space on disk, and who still needs it.
 
 use core::cell::{Cell, RefCell};
+use std::io;
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -118,11 +119,10 @@ impl<I: Io> SegmentFile<I> {
         let known = self.direct.borrow().clone();
         let file = match known {
             Some(file) => file,
-            None => Rc::new(
-                io.open(&self.path, OpenMode::Existing)
-                    .await
-                    .map_err(disk(DiskOperation::Open, &self.path))?,
-            ),
+            None => {
+                let opened = io.open(&self.path, OpenMode::Existing).await;
+                Rc::new(opened.map_err(|error| self.not_opened(open, &error))?)
+            }
         };
         *self.direct.borrow_mut() = Some(Rc::clone(&file));
         open.used(self);
@@ -144,11 +144,23 @@ impl<I: Io> SegmentFile<I> {
         let known = self.send.borrow().clone();
         let file = match known {
             Some(file) => file,
-            None => io.open_send_file(&self.path).await.map_err(disk(DiskOperation::Open, &self.path))?,
+            None => {
+                let opened = io.open_send_file(&self.path).await;
+                opened.map_err(|error| self.not_opened(open, &error))?
+            }
         };
         *self.send.borrow_mut() = Some(file.clone());
         open.used(self);
         Ok(file)
+    }
+
+    /// Where there was no descriptor, another is given up: the next who tries may get it.
+    fn not_opened(&self, open: &Descriptors<I>, error: &io::Error) -> DiskError {
+        let error = DiskError::new(DiskOperation::Open, &self.path, error);
+        if error.is_no_descriptor() {
+            open.close_oldest();
+        }
+        error
     }
 
     /// Closes what nothing uses; whether nothing is open any more.

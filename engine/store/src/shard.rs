@@ -21,7 +21,7 @@ use crate::partition::Partition;
 use crate::pool::Pool;
 use crate::progress::Progress;
 use crate::read::index::LoadedIndexes;
-use crate::want_of_space::WantOfSpace;
+use crate::want::Want;
 
 /// The shared parts, each of which keeps its own state.
 pub(crate) struct Shard<I: Io> {
@@ -29,7 +29,8 @@ pub(crate) struct Shard<I: Io> {
     pub(crate) config: StoreConfig,
     pub(crate) layout: Layout,
     pub(crate) failure: Failure,
-    pub(crate) want_of_space: WantOfSpace,
+    pub(crate) want_of_space: Want,
+    pub(crate) want_of_descriptors: Want,
     pub(crate) counters: Counters,
     pub(crate) progress: Progress,
     pub(crate) pool: Pool<I>,
@@ -56,7 +57,8 @@ impl<I: Io> Shard<I> {
             config,
             layout,
             failure: Failure::default(),
-            want_of_space: WantOfSpace::default(),
+            want_of_space: Want::default(),
+            want_of_descriptors: Want::default(),
             counters: Counters::default(),
             progress: Progress::default(),
             indexes: LoadedIndexes::default(),

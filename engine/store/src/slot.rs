@@ -78,7 +78,7 @@ impl<I: Io> SlotWriter<I> {
     /// an image that is written later for another partition must not say it, since it may be true no more.
     ///
     /// # Errors
-    /// After [`io::ErrorKind::StorageFull`] it can be called again, after another it must not.
+    /// After want of space or of descriptors it can be called again, after another it must not.
     pub(crate) async fn write(
         &mut self,
         shard: &Shard<I>,
@@ -199,8 +199,8 @@ impl<I: Io> SlotWriter<I> {
             false => self.write_image(shard, generation).await,
         };
         match written {
-            Err(error) if error.is_storage_full() && has_room => self.write_image(shard, generation).await,
-            Err(error) if error.is_storage_full() => self.write_change(shard, generation, &change).await,
+            Err(error) if error.is_refusal() && has_room => self.write_image(shard, generation).await,
+            Err(error) if error.is_refusal() => self.write_change(shard, generation, &change).await,
             written => written,
         }
     }
@@ -228,7 +228,7 @@ impl<I: Io> SlotWriter<I> {
         open.file.flush().await.map_err(disk(DiskOperation::Flush, &path))
     }
 
-    /// Changes nothing where there is no space.
+    /// Changes nothing where there is no space or no descriptor.
     async fn write_image(&mut self, shard: &Shard<I>, generation: u64) -> Result<(), DiskError> {
         let target = self.target();
         let path = shard.layout.checkpoint(shard.config.shard, target);
@@ -283,7 +283,8 @@ async fn open_slot<I: Io>(shard: &Shard<I>, slot: Slot) -> Result<I::File, DiskE
     }
     let file = shard.io.open(&path, OpenMode::New).await.map_err(disk(DiskOperation::Open, &path))?;
     let folder = shard.layout.checkpoints();
-    shard.io.flush_folder(&folder).await.map_err(disk(DiskOperation::Flush, &folder))?;
+    // Not to be left for later: the next time the file is there.
+    shard.flush_folder(&folder).await?;
     Ok(file)
 }
 

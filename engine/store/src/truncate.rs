@@ -74,7 +74,9 @@ impl<I: Io> Partition<I> {
         }
         checkpointer.settle_closing(self);
         written?;
-        if let Err(error) = self.cut_files(&segments, boundary.end.position).await {
+        // Carried out twice it leaves the same.
+        let cut = async || self.cut_files(&segments, boundary.end.position).await;
+        if let Err(error) = self.shard.with_descriptor(cut).await {
             self.shard.fail(error);
             return Ok(self.shard.check()?);
         }

@@ -89,7 +89,9 @@ impl DirectFile for SimFile {
             |latency| &latency.metadata,
             move |world| {
                 let (disk, random) = world.disk(machine);
-                let result = disk.allocate(open.file, position..end, random);
+                // As where it is done off the shard, by a descriptor of its own.
+                let descriptor = disk.faults.take_descriptor(&open.path);
+                let result = descriptor.and_then(|()| disk.allocate(open.file, position..end, random));
                 let FileId(file) = open.file;
                 let failed = result.is_err();
                 world.record(Event::FileAllocated { machine, file, position, bytes, failed });
@@ -105,12 +107,13 @@ impl DirectFile for SimFile {
             |latency| &latency.metadata,
             move |world| {
                 let FileId(file) = open.file;
+                world.disk(machine).0.faults.take_descriptor(&open.path)?;
                 world.record(Event::FileTruncated { machine, file, bytes });
                 world.disk(machine).0.file(open.file).truncate(bytes);
+                Ok(())
             },
         );
-        truncated.await;
-        Ok(())
+        truncated.await
     }
 
     async fn size(&self) -> io::Result<u64> {

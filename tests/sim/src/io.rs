@@ -44,8 +44,25 @@ impl SimIo {
         self.shard
     }
 
-    /// Carries out an operation on a path.
+    /// Carries out an operation on a path, if there is a descriptor for it.
     async fn on_path<T: 'static>(
+        &self,
+        operation: PathOperation,
+        path: &Path,
+        effect: impl FnOnce(&mut Disk, FileId) -> io::Result<T> + 'static,
+    ) -> io::Result<T> {
+        let named = path.to_owned();
+        let with_descriptor = move |disk: &mut Disk, new_file| {
+            if operation.needs_descriptor() {
+                disk.faults.take_descriptor(&named)?;
+            }
+            effect(disk, new_file)
+        };
+        self.on_open_path(operation, path, with_descriptor).await
+    }
+
+    /// Carries out an operation on a path that is open already, or needn't be.
+    async fn on_open_path<T: 'static>(
         &self,
         operation: PathOperation,
         path: &Path,
@@ -155,7 +172,13 @@ impl Io for SimIo {
         let open = self.on_path(PathOperation::WriteFile, path, write).await?;
         SimFile::new(self.seat.clone(), open).flush().await?;
         self.rename(&neighbour, path).await?;
-        self.flush_folder(path.parent().unwrap_or_else(|| Path::new("/"))).await
+        // Held open from the start: from here on nothing is refused.
+        let folder = path.parent().unwrap_or_else(|| Path::new("/")).to_owned();
+        let flush = {
+            let folder = folder.clone();
+            move |disk: &mut Disk, _| disk.flush_folder(&folder)
+        };
+        self.on_open_path(PathOperation::Flush, &folder, flush).await
     }
 
     async fn create_folder(&self, path: &Path) -> io::Result<()> {

@@ -53,6 +53,23 @@ pub(crate) enum PathOperation {
     RemoveFolder,
 }
 
+impl PathOperation {
+    /// Whether it opens what the path names.
+    pub(crate) const fn needs_descriptor(self) -> bool {
+        match self {
+            Self::Open
+            | Self::CreateFolder
+            | Self::List
+            | Self::ListFiles
+            | Self::ReadFile
+            | Self::ReadRange
+            | Self::WriteFile
+            | Self::Flush => true,
+            Self::Rename | Self::RemoveFile | Self::RemoveFolder => false,
+        }
+    }
+}
+
 /// The hash over all events, and the newest of them.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {

@@ -2,6 +2,7 @@
 
 mod banner;
 mod config_file;
+mod descriptors;
 mod folder;
 mod listener;
 mod options;

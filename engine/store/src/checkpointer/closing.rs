@@ -16,7 +16,7 @@ impl<I: Io> Checkpointer<I> {
     /// Sees to it that there is space to say that the log is closed, also after one more append. Mostly at once.
     ///
     /// # Errors
-    /// No space; or the store has ended.
+    /// No space or no descriptor; or the store has ended.
     pub(crate) async fn reserve_closing(
         &self,
         shard: &Rc<Shard<I>>,

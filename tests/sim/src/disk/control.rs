@@ -53,6 +53,12 @@ impl SimDisk {
         self.with(|disk| disk.faults.fail_writes(Box::new(is_hit), after));
     }
 
+    /// Lets operations fail that need a descriptor of their own and whose path `is_hit` picks, as where the process may
+    /// have no more files open (`EMFILE`). They change nothing. Replaces an earlier call.
+    pub fn refuse_descriptors(&self, is_hit: impl FnMut(&Path) -> bool + 'static) {
+        self.with(|disk| disk.faults.refuse_descriptors(Box::new(is_hit)));
+    }
+
     /// Takes all faults back.
     pub fn heal(&self) {
         self.with(|disk| disk.faults = super::DiskFaults::default());

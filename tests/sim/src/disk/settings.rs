@@ -7,6 +7,8 @@ use std::path::Path;
 
 /// The system's number for a device error (EIO).
 const DEVICE_ERROR: i32 = 5;
+/// The system's number for a process with too many open files (EMFILE).
+const NO_DESCRIPTOR: i32 = 24;
 
 /// How long operations take; each draws from its range.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,11 +35,15 @@ impl Default for DiskLatency {
     }
 }
 
+/// Whether an operation on a path gets no descriptor.
+type DescriptorFault = Box<dyn FnMut(&Path) -> bool>;
+
 /// What goes wrong, and when.
 #[derive(Default)]
 pub(crate) struct DiskFaults {
     flush_fails: bool,
     writes: Option<WriteFault>,
+    descriptors: Option<DescriptorFault>,
 }
 
 struct WriteFault {
@@ -55,6 +61,17 @@ impl DiskFaults {
     /// Lets writes of the files that `is_hit` picks fail, after the first `after` of them.
     pub(crate) fn fail_writes(&mut self, is_hit: Box<dyn Fn(&Path) -> bool>, after: u64) {
         self.writes = Some(WriteFault { is_hit, left: after });
+    }
+
+    /// Lets operations fail that need a descriptor, where `is_hit` picks their path.
+    pub(crate) fn refuse_descriptors(&mut self, is_hit: DescriptorFault) {
+        self.descriptors = Some(is_hit);
+    }
+
+    /// A descriptor for an operation on the path.
+    pub(crate) fn take_descriptor(&mut self, path: &Path) -> io::Result<()> {
+        let is_refused = self.descriptors.as_mut().is_some_and(|is_hit| is_hit(path));
+        if is_refused { Err(io::Error::from_raw_os_error(NO_DESCRIPTOR)) } else { Ok(()) }
     }
 
     /// Whether this flush fails. Asking uses the fault up.

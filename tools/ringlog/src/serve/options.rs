@@ -10,6 +10,7 @@ use tuning::Cores;
 
 use super::Arguments;
 use super::config_file::read_file;
+use super::descriptors::connections_max;
 use super::listener::listener;
 use crate::failure::Failure;
 
@@ -55,7 +56,7 @@ impl Options {
         .map_err(refused)?;
         let broker = BrokerSettings::from_file(&file.kafka).map_err(|error| refused(error.into()))?;
         let data_folder = arguments.data_dir.clone().or(file.data_dir).unwrap_or_else(|| DATA_DIR.into());
-        let limits = limits(&broker, shards);
+        let limits = within_open_files(limits(&broker, shards), shards)?;
         let config = Config { node, data_folder, listener, routing, shards, broker, limits };
         Ok(Self { config, cpus, spare_cores, configured: arguments.config.is_some() })
     }
@@ -126,6 +127,22 @@ fn limits(broker: &BrokerSettings, shards: u16) -> Limits {
         pool_bytes: default.pool_bytes.min(share / 2).max(16 << 20),
         ..default
     }
+}
+
+/// The limits with no more connections than there are descriptors for, besides those of files.
+fn within_open_files(limits: Limits, shards: u16) -> Result<Limits, Failure> {
+    let open_files = tuning::raise_open_files().map_err(Failure::machine)?.soft.unwrap_or(u64::MAX);
+    let most = connections_max(open_files, shards).map_err(Failure::machine)?;
+    let connections = limits.connections.min(usize::try_from(most).unwrap_or(usize::MAX));
+    if connections < limits.connections {
+        tracing::warn!(
+            open_files,
+            setting = limits.connections,
+            "each shard takes {connections} connections instead of max.connections, so that descriptors are left for \
+             files: raise nofile"
+        );
+    }
+    Ok(Limits { connections, ..limits })
 }
 
 /// The machine's memory, or what a modest machine has where that can't be read.

@@ -1,0 +1,67 @@
+//! Sharing out the files that the process may have open: so many are kept back for the store that no number of
+//! connections takes the last one.
+
+/// Segment files that a shard has open at a time: those kept open though nothing uses them, for writing and for sending
+/// each, and those in use.
+const FILES_PER_SHARD: u64 = 2 * 512 + 512;
+/// What an executor has open besides: rings, timers, its listener, its checkpoint.
+const FIXED_PER_SHARD: u64 = 32;
+/// What the process has open besides: the control plane, the log of metadata, drives that are looked at.
+const FIXED: u64 = 96;
+/// Below this a shard isn't worth running.
+const CONNECTIONS_MIN: u64 = 16;
+
+/// So few files may be open that nothing would work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "only {found} files may be open at once, {shards} shards need {wanted} at least: set LimitNOFILE=1048576 in the \
+     service unit, start the container with --ulimit nofile=1048576, or name fewer CPUs"
+)]
+pub(super) struct TooFewFiles {
+    found: u64,
+    wanted: u64,
+    shards: u16,
+}
+
+/// How many connections each of `shards` shards may have where `open_files` may be open at once, connections included.
+/// Where that is little, files get half of it: they are closed and opened again more often then.
+pub(super) fn connections_max(open_files: u64, shards: u16) -> Result<u64, TooFewFiles> {
+    let count = u64::from(shards);
+    let fixed = FIXED + count * FIXED_PER_SHARD;
+    let left = open_files.saturating_sub(fixed);
+    let connections = left.saturating_sub((count * FILES_PER_SHARD).min(left.div_ceil(2))) / count;
+    if connections < CONNECTIONS_MIN {
+        let wanted = fixed + 2 * count * CONNECTIONS_MIN;
+        return Err(TooFewFiles { found: open_files, wanted, shards });
+    }
+    Ok(connections)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_kept_back_whatever_the_limit_and_all_shards_together_stay_below_it() {
+        for shards in [1, 2, 7, 64, 1_000] {
+            for open_files in [256, 1_024, 4_096, 20_000, 65_536, 1 << 20, u64::MAX] {
+                let Ok(connections) = connections_max(open_files, shards) else { continue };
+                let count = u64::from(shards);
+                let kept = open_files - connections * count;
+                let files = (count * FILES_PER_SHARD).min((open_files - FIXED - count * FIXED_PER_SHARD) / 2);
+                assert!(kept >= files + FIXED + count * FIXED_PER_SHARD, "{open_files} by {shards}");
+            }
+        }
+        assert_eq!(connections_max(20_000, 2), Ok(8_384));
+        assert_eq!(connections_max(1_024, 1), Ok(448));
+    }
+
+    #[test]
+    fn what_is_said_to_be_enough_is_enough_and_one_less_is_not() {
+        for shards in [1, 2, 7, 1_000] {
+            let TooFewFiles { wanted, .. } = connections_max(64, shards).unwrap_err();
+            assert_eq!(connections_max(wanted, shards), Ok(CONNECTIONS_MIN));
+            assert!(connections_max(wanted - 1, shards).is_err());
+        }
+    }
+}
