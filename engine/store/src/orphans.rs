@@ -40,6 +40,30 @@ pub(crate) async fn topics_found<I: Io>(
     Ok(topics)
 }
 
+/// Whether a partition of these topics has segments and no checkpoint knows it: its checkpoint is lost, or a crash has
+/// cut a deletion short. Opened, it is scanned whole, and what that cuts off may have been led in the latest epoch.
+pub(crate) async fn is_any_unknown<I: Io>(
+    io: &I,
+    layout: &Layout,
+    entries: &Entries,
+    topics: &BTreeSet<TopicId>,
+) -> Result<bool, DiskError> {
+    for topic in topics {
+        let names = list(io, &layout.topic(*topic)).await?;
+        for partition in names.iter().filter_map(|name| layout::partition_index(name)) {
+            let at = TopicPartition { topic: *topic, partition };
+            if entries.get(&at).is_some_and(|entry| entry.log.is_some()) {
+                continue;
+            }
+            let files = list(io, &layout.partition(at)).await?;
+            if files.iter().any(|name| layout::segment_base(name).is_some()) {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
 /// Removes what disk and checkpoints have of a topic that nobody has open.
 ///
 /// # Errors

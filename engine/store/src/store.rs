@@ -23,7 +23,7 @@ use crate::shard::Shard;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecoveryReport {
     /// Whether every log was closed at the end of the last run. Otherwise what the node led may have lost a tail that
-    /// was never flushed, and a new leader epoch must tell the replicas.
+    /// was never flushed, and a new leader epoch must tell the replicas. Logs that no checkpoint knows count on shard 0.
     pub is_clean: bool,
     /// Partitions that the checkpoints of all shards know.
     pub partitions: usize,
@@ -59,8 +59,9 @@ impl<I: Io> Store<I> {
         let folder = layout.checkpoints();
         io.create_folder(&folder).await.map_err(disk(DiskOperation::MakeFolder, &folder))?;
         let found = checkpoint_files::read_all(io, &layout, config.shard).await?;
-        let report = found.report();
+        let mut report = found.report();
         let topics = orphans::topics_found(io, &layout, config.shard, found.entries()).await?;
+        report.is_clean &= !orphans::is_any_unknown(io, &layout, found.entries(), &topics).await?;
         let shard = Shard::new(io.clone(), config, layout, found.into_checkpointer());
         shard.topics_found.replace(topics);
         Ok((Self { shard: Rc::new(shard) }, report))

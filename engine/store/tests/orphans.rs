@@ -126,3 +126,45 @@ fn a_removal_that_a_crash_cuts_short_is_done_by_the_next_start() {
         assert_eq!(store.orphans(nothing_known), []);
     }
 }
+
+#[test]
+fn a_start_that_finds_logs_no_checkpoint_knows_is_not_clean() {
+    let machine = Machine::new(94);
+    let (store, log) = machine.start_one();
+    machine.open(&store, partition(1));
+    machine.append_flushed(&log, &batch(0, 1, 100));
+    machine.run(store.shutdown()).unwrap();
+    machine.crash(CrashMode::LoseAllUnflushed);
+    for slot in ["0.0", "0.1"] {
+        let slot = machine.config.folder.join("checkpoints").join(slot);
+        machine.run(machine.node.io().remove_file(&slot)).unwrap();
+    }
+    let (store, report) = machine.start();
+    assert_eq!((report.partitions, report.is_clean), (0, false));
+    machine.open(&store, partition(0));
+    assert_eq!(store.metrics().recoveries, 1);
+    machine.run(store.shutdown()).unwrap();
+    machine.crash(CrashMode::LoseAllUnflushed);
+    let (_store, report) = machine.start();
+    assert_eq!((report.partitions, report.is_clean), (1, true), "a log without a record has nothing to lose");
+}
+
+#[test]
+fn a_deletion_beside_the_sweep_of_idle_partitions_leaves_no_entry() {
+    for micros in (0..12_000).step_by(97) {
+        let mut machine = Machine::new(8_000 + micros);
+        machine.config.idle_after = core::time::Duration::from_millis(50);
+        let (store, log) = machine.start_one();
+        machine.append_flushed(&log, &batch(0, 1, 100));
+        let appended = machine.node.io().now();
+        drop(log);
+        let at = core::time::Duration::from_millis(98) + core::time::Duration::from_micros(micros);
+        machine.pause(at.saturating_sub(machine.node.io().now().since(appended)));
+        machine.run(store.delete_partition(partition(0))).unwrap();
+        machine.pause(core::time::Duration::from_millis(200));
+        drop(store);
+        machine.crash(CrashMode::LoseAllUnflushed);
+        let (_store, report) = machine.start();
+        assert_eq!((report.partitions, report.is_clean), (0, true), "after {micros} microseconds");
+    }
+}
