@@ -63,6 +63,11 @@ impl<I: Io> Partition<I> {
             return false;
         }
         self.work_ended().await;
+        // A deletion waits for it: it must not find made again what it has removed.
+        let _work = self.begin_work();
+        if self.is_deleted() {
+            return true;
+        }
         self.evict_tail();
         self.give_back_ahead().await;
         let closed = self.shard.checkpointer.write_closed(&self.shard, vec![Rc::clone(self)]).await;
