@@ -122,8 +122,8 @@ async fn read_shard<I: Io>(
     if let Some((_, file)) = found.lost.take_if(|(image, _)| *image >= found.image) {
         return Err(corrupt(file, CorruptCheckpoint::FrameLost));
     }
-    if found.image == 0 && slots.len() > 1 {
-        // The second slot is written only once the first is whole, and the first again only once the second is.
+    if found.image == 0 && slots.contains(&Slot::One) {
+        // The second slot is made only once the first is whole, and the first written again only once the second is.
         return Err(corrupt(layout.checkpoint(shard, Slot::Zero), CorruptCheckpoint::BothSlots));
     }
     Ok(found)

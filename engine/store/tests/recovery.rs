@@ -407,6 +407,25 @@ fn without_any_checkpoint_the_whole_log_is_scanned() {
 }
 
 #[test]
+fn a_second_slot_where_neither_has_an_image_is_a_checkpoint_lost() {
+    let machine = Machine::new(79);
+    let (store, log) = machine.start_one();
+    machine.append_flushed(&log, &batch(0, 1, 100));
+    machine.run(store.shutdown()).unwrap();
+    let io = machine.node.io();
+    let slots = ["0.0", "0.1"].map(|slot| machine.config.folder.join("checkpoints").join(slot));
+    machine.run(io.write_file(&slots[1], vec![0; 4096])).unwrap();
+    machine.run(io.remove_file(&slots[0])).unwrap();
+    let refused = machine.try_start().err().unwrap().to_string();
+    assert!(refused.contains("move both 0.0 and 0.1"), "{refused}");
+    machine.run(io.write_file(&slots[0], Vec::new())).unwrap();
+    assert_eq!(machine.try_start().err().unwrap().to_string(), refused);
+    slots.iter().for_each(|slot| machine.run(io.remove_file(slot)).unwrap());
+    let (_store, report) = machine.start();
+    assert!(!report.is_clean, "what is left says nothing of how it ended");
+}
+
+#[test]
 fn without_any_checkpoint_damage_in_front_of_later_segments_is_reported() {
     let mut machine = Machine::new(69);
     machine.log_config.segment_bytes = 30_000;
