@@ -270,7 +270,7 @@ mod tests {
             };
             let found: io::Result<Vec<_>> = thread::scope(|scope| {
                 scope.spawn(come_and_go);
-                let found = (0..5_000).map(|_| open_full_file(&folder)).collect();
+                let found = (0..1_000).map(|_| open_full_file(&folder)).collect();
                 stop.store(true, Ordering::Relaxed);
                 found
             });
