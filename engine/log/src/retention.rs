@@ -49,6 +49,21 @@ impl Log {
         DeletePlan { segments, log_start }
     }
 
+    /// The segment to begin at `now` so that retention can delete the active one, too: all others go, and everything in it
+    /// is too old, too much or deleted, and was seen by clients. Changes nothing.
+    #[must_use]
+    pub fn plan_retention_roll(&self, now: Timestamp) -> Option<SegmentId> {
+        let active = self.segments.active();
+        let log_end = self.offsets.log_end;
+        if active.is_empty() || self.offsets.high_watermark.min(self.offsets.written) < log_end {
+            return None;
+        }
+        let others_go = self.delete_plan(now).segments.len() == self.segments.sealed().len();
+        let goes = others_go && self.is_due(active, u64::from(active.end_position()), now);
+        assert!(active.end_offset() == log_end, "the active segment ends where the log does");
+        goes.then_some(SegmentId(log_end))
+    }
+
     fn is_due(&self, segment: &Segment, remaining: u64, now: Timestamp) -> bool {
         let deleted = segment.end_offset() <= self.offsets.log_start;
         let old =
@@ -81,7 +96,7 @@ impl Log {
 /// The segment's latest record time where it is sane, else its last append.
 fn last_touched(segment: &Segment, now: Timestamp) -> Timestamp {
     let summary = segment.summary();
-    assert!(summary.last_append.is_some(), "a sealed segment has batches");
+    assert!(summary.last_append.is_some(), "only a segment with batches has an age");
     let sane = summary.max_timestamp >= Timestamp(0) && summary.max_timestamp <= now;
     if sane { summary.max_timestamp } else { summary.last_append.unwrap_or(now) }
 }

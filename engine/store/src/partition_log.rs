@@ -178,8 +178,8 @@ impl<I: Io> PartitionLog<I> {
     }
 
     /// Deletes the oldest segments, as long as each is older than the configuration's retention, more than the size it
-    /// keeps, or wholly below the log's start. Never the active segment, nor what isn't below the high watermark. The
-    /// log's start moves at once; what was deleted stays deleted after a crash. A file that is being read goes in a later
+    /// keeps, or wholly below the log's start. The active segment goes with all the others, once an empty one is begun;
+    /// what isn't below the high watermark stays. The log's start moves at once; what was deleted stays deleted after a crash. A file that is being read goes in a later
     /// call.
     ///
     /// # Errors

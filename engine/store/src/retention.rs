@@ -3,12 +3,16 @@
 //! The order is what makes it safe. First the log forgets the segments, so that no read begins in them. Then the
 //! checkpoint says so, durably. Then the files go, the oldest first, each once no reader is left in it. A crash in between
 //! leaves files before the log's first segment, and opening it removes them.
+//!
+//! Where all that the log has is to go, an empty segment is begun first: a log always has one that is appended to.
 
 use std::rc::Rc;
 
 use engine_io::Io;
+use engine_log::SegmentId;
+use engine_record::Timestamp;
 
-use crate::error::{DiskError, StoreError, WaitError};
+use crate::error::{AppendError, DiskError, DiskOperation, StoreError, WaitError, disk};
 use crate::layout;
 use crate::partition::Partition;
 use crate::segment_file::SegmentFile;
@@ -33,10 +37,20 @@ impl<I: Io> Partition<I> {
     /// See [`crate::PartitionLog::delete_old_segments`].
     pub(crate) async fn delete_old_segments(self: &Rc<Self>) -> Result<Deleted, StoreError> {
         let _no_truncation = self.trimming.acquire(1).await.map_err(|_| WaitError::Closed)?;
+        let now = self.shard.io.timestamp();
+        // Whoever has the turn may wait for the work to end: so the turn comes first.
+        let turn = match self.retention_roll(now) {
+            Some(_) => Some(self.turn().await?),
+            None => None,
+        };
         self.check()?;
         // A shutdown waits for it: what it records of the log is then what is left.
         let _work = self.begin_work();
-        self.retire_due();
+        if turn.is_some() {
+            self.roll_active(now).await?;
+        }
+        self.retire_due(now);
+        drop(turn);
         if self.state.borrow().retired.is_empty() {
             return Ok(Deleted::default());
         }
@@ -44,10 +58,36 @@ impl<I: Io> Partition<I> {
         Ok(self.remove_retired().await?)
     }
 
-    /// Lets the log forget what is due.
-    fn retire_due(&self) {
+    fn retention_roll(&self, now: Timestamp) -> Option<SegmentId> {
+        self.state.borrow().log.plan_retention_roll(now)
+    }
+
+    /// Begins a segment where the active one is to go as well. Under the turn. Where there is no space for it, that stays.
+    async fn roll_active(self: &Rc<Self>, now: Timestamp) -> Result<(), StoreError> {
+        let Some(new) = self.retention_roll(now) else { return Ok(()) };
+        match self.add_segment(new).await {
+            Ok(()) => {}
+            Err(AppendError::StorageFull) => return Ok(()),
+            Err(error) => return Err(refused(error)),
+        }
+        // The checkpoint will name it, and no append may ever make it durable.
+        let folder = self.folder();
+        self.shard.io.flush_folder(folder).await.map_err(disk(DiskOperation::Flush, folder))?;
         let mut state = self.state.borrow_mut();
-        let plan = state.log.delete_plan(self.shard.io.timestamp());
+        if let Some(segment) = state.segments.get(&new) {
+            segment.set_entry_durable();
+        }
+        // Another configuration may be in force by now.
+        if state.log.plan_retention_roll(now) == Some(new) {
+            state.log.complete_roll(new);
+        }
+        Ok(())
+    }
+
+    /// Lets the log forget what is due.
+    fn retire_due(&self, now: Timestamp) {
+        let mut state = self.state.borrow_mut();
+        let plan = state.log.delete_plan(now);
         if plan.is_empty() {
             return;
         }
@@ -93,6 +133,18 @@ impl<I: Io> Partition<I> {
         let state = self.state.borrow();
         let oldest = state.retired.front().filter(|oldest| !oldest.segment.is_held())?;
         Some((Rc::clone(&oldest.segment), oldest.bytes))
+    }
+}
+
+/// Why no segment was begun; want of space is told apart before.
+fn refused(error: AppendError) -> StoreError {
+    match error {
+        AppendError::Unavailable(error) => StoreError::Disk(error),
+        AppendError::Failed(failure) => StoreError::Failed(failure),
+        AppendError::Closed => StoreError::Closed,
+        AppendError::Refused(_) | AppendError::StorageFull | AppendError::Corrupt(_) => {
+            unreachable!("beginning a segment looks at no batch")
+        }
     }
 }
 

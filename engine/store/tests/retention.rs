@@ -27,6 +27,14 @@ fn machine(seed: u64) -> Machine {
     machine
 }
 
+/// Where everything is too old as soon as clients have seen it: the records are of early 1970.
+fn all_too_old(seed: u64) -> Machine {
+    let mut machine = machine(seed);
+    machine.log_config.retention_bytes = None;
+    machine.log_config.retention_age = Some(Duration::from_hours(1));
+    machine
+}
+
 /// A log of many segments, all of it flushed and below the high watermark.
 fn filled(machine: &Machine, log: &SimLog, batches: u64) -> Model {
     let mut model = Model::default();
@@ -102,21 +110,42 @@ fn what_exceeds_the_size_to_keep_goes_with_its_files_and_stays_away_after_a_cras
 }
 
 #[test]
-fn what_is_too_old_goes_and_the_active_segment_stays() {
+fn what_is_too_old_goes_the_active_segment_too_and_the_offsets_go_on() {
     let mut machine = machine(301);
     machine.log_config.retention_bytes = None;
-    // The records are of early 1970.
     let since = u64::try_from(machine.node.io().timestamp().0).unwrap();
     machine.log_config.retention_age = Some(Duration::from_millis(since) + Duration::from_hours(1));
     let (_store, log) = machine.start_one();
-    let model = filled(&machine, &log, 20);
+    let mut model = filled(&machine, &log, 20);
     machine.pause(Duration::from_mins(59));
     assert_eq!(delete(&machine, &log), Deleted::default());
     machine.pause(Duration::from_mins(2));
-    let sealed = files(&machine, "log").len() as u64 - 1;
-    assert_eq!(delete(&machine, &log).segments, sealed);
-    assert_eq!(files(&machine, "log"), [log.offsets().log_start.value()]);
+    let all = files(&machine, "log").len() as u64;
+    assert_eq!(delete(&machine, &log).segments, all);
+    assert_eq!((log.offsets().log_start, log.size_bytes()), (model.end(), 0));
+    assert_eq!(files(&machine, "log"), [model.end().value()]);
+    assert_eq!(files(&machine, "index"), [0; 0]);
+    assert_eq!(delete(&machine, &log), Deleted::default());
+    machine.crash(CrashMode::LoseAllUnflushed);
+    let (_store, log) = machine.start_one();
+    assert_eq!(log.offsets().log_start, model.end());
+    let bytes = batch(99, 2, 3_000);
+    model.appended(&machine.append_flushed(&log, &bytes), &bytes);
     check(&machine, &log, &model);
+}
+
+#[test]
+fn a_full_drive_gets_space_from_what_is_too_old() {
+    let machine = all_too_old(305);
+    let (_store, log) = machine.start_one();
+    let model = filled(&machine, &log, 20);
+    machine.pause(Duration::from_secs(1));
+    let all = files(&machine, "log").len() as u64;
+    machine.disk().set_capacity(0);
+    let used = machine.disk().used_bytes();
+    assert_eq!(delete(&machine, &log).segments, all);
+    assert_eq!(log.offsets().log_start, model.end());
+    assert!(machine.disk().used_bytes() < used - 50_000);
 }
 
 #[test]
@@ -138,6 +167,15 @@ fn nothing_above_the_high_watermark_goes() {
 
 #[test]
 fn a_crash_at_any_moment_of_a_deletion_leaves_a_whole_log_from_the_old_start_or_the_new() {
+    crash_at_any_moment(machine);
+}
+
+#[test]
+fn so_does_one_while_all_is_deleted() {
+    crash_at_any_moment(all_too_old);
+}
+
+fn crash_at_any_moment(machine: impl Fn(u64) -> Machine) {
     let mut starts = std::collections::BTreeSet::new();
     for micros in (0..9_000).step_by(61) {
         let machine = machine(400 + micros);
@@ -225,6 +263,15 @@ fn a_log_may_be_closed_for_idleness_while_it_is_cut_short() {
 
 #[test]
 fn a_closed_log_may_be_appended_to_while_it_is_cut_short() {
+    append_meanwhile(machine);
+}
+
+#[test]
+fn a_closed_log_may_be_appended_to_while_all_of_it_is_deleted() {
+    append_meanwhile(all_too_old);
+}
+
+fn append_meanwhile(machine: impl Fn(u64) -> Machine) {
     for micros in (0..1_500).step_by(13) {
         let machine = machine(900 + micros);
         let (_store, log) = machine.start_one();

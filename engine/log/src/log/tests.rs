@@ -510,6 +510,30 @@ fn retention_keeps_what_clients_have_not_seen_or_the_device_not_written() {
 }
 
 #[test]
+fn the_active_segment_is_rolled_for_retention_once_all_was_seen_and_all_is_due() {
+    let mut disk = three_segments();
+    disk.write_all();
+    disk.log.advance_high_watermark(offset(2));
+    disk.log.set_config(LogConfig { retention_age: Some(Duration::from_millis(50)), ..config() });
+    assert_eq!(disk.log.plan_retention_roll(Timestamp(350)), None, "its record wasn't seen");
+    disk.show_all();
+    assert_eq!(disk.log.plan_retention_roll(Timestamp(349)), None, "it is too young");
+    assert_eq!(disk.log.plan_retention_roll(Timestamp(350)), Some(segment_id(3)));
+    disk.log.complete_roll(segment_id(3));
+    let plan = disk.log.delete_plan(Timestamp(350));
+    assert_eq!((plan.segments.len(), plan.log_start), (3, offset(3)));
+    disk.log.complete_delete(&plan);
+    assert_eq!(disk.log.plan_retention_roll(Timestamp(350)), None, "it is empty");
+    let mut young_front = Disk::new(LogConfig { retention_age: Some(Duration::from_millis(50)), ..config() });
+    for timestamp in [900, 100] {
+        young_front.append(&Sent { value_bytes: 1_200, timestamp, ..Sent::default() });
+    }
+    young_front.write_all();
+    young_front.show_all();
+    assert_eq!(young_front.log.plan_retention_roll(Timestamp(940)), None, "what is before it stays");
+}
+
+#[test]
 fn segments_below_the_log_start_go_without_any_retention() {
     let mut disk = three_segments();
     disk.write_all();
