@@ -47,6 +47,7 @@ mod reply_queue;
 mod request_limits;
 mod request_memory;
 mod response;
+mod retention;
 mod run_shard;
 mod sending;
 pub mod settings;

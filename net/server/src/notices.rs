@@ -27,6 +27,8 @@ pub(crate) enum Notice {
     RequestsHoldMemory,
     /// Fetches were answered early for the memory that is held with them or behind them.
     FetchesHurried,
+    /// Old segments could not be deleted.
+    RetentionFailed,
 }
 
 /// When each kind was last written, and how often it was held back since.

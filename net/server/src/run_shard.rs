@@ -17,6 +17,7 @@ use crate::node::{Ended, Listening, NodeError, Opened, ShardCommand, ShardSeat};
 use crate::opening;
 use crate::reopening;
 use crate::request_memory;
+use crate::retention;
 use crate::shard::Shard;
 use crate::tasks::Tasks;
 
@@ -132,6 +133,7 @@ impl<I: Io> Serving<I> {
         serving.following.spawn(io, listener::sweep(Rc::clone(shard)));
         serving.following.spawn(io, request_memory::reclaim(Rc::clone(shard)));
         serving.following.spawn(io, hurrying::hurry_holders(Rc::clone(shard)));
+        serving.following.spawn(io, retention::enforce(Rc::clone(shard)));
         serving
             .accepting
             .spawn(io, listener::accept(Rc::clone(shard), listener, Rc::clone(&serving.connections)));

@@ -19,6 +19,10 @@ pub struct TopicSettings {
     pub segment_bytes: u32,
     /// `segment.ms`: a segment older than this is rolled.
     pub segment_age: Duration,
+    /// `retention.ms`: records older than this may be deleted; `None` keeps them for good.
+    pub retention_age: Option<Duration>,
+    /// `retention.bytes`: how much of a partition is kept at least; `None` keeps everything.
+    pub retention_bytes: Option<u64>,
     /// `index.interval.bytes`: at most one index entry in so many bytes.
     pub index_interval_bytes: u32,
     /// `max.message.bytes`: the largest batch, header included.
@@ -47,6 +51,8 @@ pub struct BrokerSettings {
     /// `fetch.max.bytes`: the most one fetch answers, whatever it asks for, but for a single larger batch. At most
     /// 16 MiB: an answer stays in memory until its client has taken it.
     pub fetch_bytes_max: u32,
+    /// `log.retention.check.interval.ms`: how long between two looks for what retention doesn't keep.
+    pub retention_check_interval: Duration,
     /// `socket.request.max.bytes`.
     pub request_bytes_max: u32,
     /// `max.connections`, of each shard.
@@ -62,6 +68,8 @@ impl Default for TopicSettings {
         Self {
             segment_bytes: 128 << 20,
             segment_age: Duration::from_secs(7 * 24 * 3600),
+            retention_age: Some(Duration::from_secs(7 * 24 * 3600)),
+            retention_bytes: None,
             index_interval_bytes: 32 << 10,
             max_message_bytes: 1_048_588,
             timestamp_type: TimestampType::Create,
@@ -80,6 +88,7 @@ impl Default for BrokerSettings {
             auto_create_topics: true,
             delete_topics: true,
             fetch_bytes_max: FETCH_BYTES_MAX,
+            retention_check_interval: Duration::from_secs(5 * 60),
             request_bytes_max: 100 << 20,
             connections_max: 16_384,
             connections_per_address_max: 16_384,
@@ -123,7 +132,7 @@ pub struct ListedSetting {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingError {
     /// The name is none of ours.
-    #[error("unknown setting `{name}`{}", hint(name, nearest.as_deref()))]
+    #[error("unknown setting `{name}`{}", hint(nearest.as_deref()))]
     Unknown {
         /// As written.
         name: String,
@@ -153,7 +162,7 @@ pub enum SettingError {
 }
 
 /// The names a topic knows.
-pub const TOPIC_SETTINGS: [&str; 11] = [
+pub const TOPIC_SETTINGS: [&str; 13] = [
     "cleanup.policy",
     "compression.type",
     "flush.mode",
@@ -163,12 +172,14 @@ pub const TOPIC_SETTINGS: [&str; 11] = [
     "message.timestamp.before.max.ms",
     "message.timestamp.type",
     "min.insync.replicas",
+    "retention.bytes",
+    "retention.ms",
     "segment.bytes",
     "segment.ms",
 ];
 
 /// The names the broker knows besides.
-pub const BROKER_SETTINGS: [&str; 20] = [
+pub const BROKER_SETTINGS: [&str; 25] = [
     "auto.create.topics.enable",
     "compression.type",
     "default.replication.factor",
@@ -180,6 +191,11 @@ pub const BROKER_SETTINGS: [&str; 20] = [
     "log.message.timestamp.after.max.ms",
     "log.message.timestamp.before.max.ms",
     "log.message.timestamp.type",
+    "log.retention.bytes",
+    "log.retention.check.interval.ms",
+    "log.retention.hours",
+    "log.retention.minutes",
+    "log.retention.ms",
     "log.roll.hours",
     "log.roll.ms",
     "log.segment.bytes",
@@ -201,6 +217,8 @@ impl TopicSettings {
         match name {
             "segment.bytes" => self.segment_bytes = given.number(1 << 20, 1 << 30, SEGMENT_BYTES)?,
             "segment.ms" => self.segment_age = given.milliseconds()?,
+            "retention.ms" => self.retention_age = given.unless_unlimited()?.map(Duration::from_millis),
+            "retention.bytes" => self.retention_bytes = given.unless_unlimited()?,
             "index.interval.bytes" => self.index_interval_bytes = given.number(1, 1 << 30, BYTES)?,
             "max.message.bytes" => self.max_message_bytes = given.number(61, 64 << 20, MESSAGE_BYTES)?,
             "message.timestamp.type" => self.timestamp_type = given.timestamp_type()?,
@@ -223,6 +241,8 @@ impl TopicSettings {
         LogConfig {
             segment_bytes: self.segment_bytes,
             segment_age: self.segment_age,
+            retention_age: self.retention_age,
+            retention_bytes: self.retention_bytes,
             index_interval_bytes: self.index_interval_bytes,
             max_batch_bytes: self.max_message_bytes,
             timestamp_type: self.timestamp_type,
@@ -272,6 +292,8 @@ impl TopicSettings {
         match name {
             "segment.bytes" => self.segment_bytes.to_string(),
             "segment.ms" => self.segment_age.as_millis().to_string(),
+            "retention.ms" => or_unlimited(self.retention_age.map(|age| age.as_millis())),
+            "retention.bytes" => or_unlimited(self.retention_bytes),
             "index.interval.bytes" => self.index_interval_bytes.to_string(),
             "max.message.bytes" => self.max_message_bytes.to_string(),
             "min.insync.replicas" => self.min_insync_replicas.to_string(),
@@ -313,9 +335,14 @@ impl BrokerSettings {
     /// [`SettingError`] of the first that is refused.
     pub fn from_file(kafka: &[(String, String)]) -> Result<Self, SettingError> {
         let mut settings = Self::default();
-        // `log.roll.ms` wins over `log.roll.hours`, wherever they stand.
-        let (coarse, fine): (Vec<_>, Vec<_>) = kafka.iter().partition(|(name, _)| name == "log.roll.hours");
-        for (name, value) in coarse.into_iter().chain(fine) {
+        // Of the names for one span the finest unit wins, wherever they stand.
+        let mut by_unit: Vec<_> = kafka.iter().collect();
+        by_unit.sort_by_key(|(name, _)| match name.as_str() {
+            "log.roll.hours" | "log.retention.hours" => 0,
+            "log.retention.minutes" => 1,
+            _ => 2,
+        });
+        for (name, value) in by_unit {
             settings.set(name, value)?;
         }
         Ok(settings)
@@ -339,6 +366,9 @@ impl BrokerSettings {
                 self.connections_per_address_max = given.number(1, u32::MAX, COUNT)?
             }
             "log.roll.hours" => self.topic.segment_age = given.hours()?,
+            "log.retention.hours" => self.topic.retention_age = given.span_of(3600)?,
+            "log.retention.minutes" => self.topic.retention_age = given.span_of(60)?,
+            "log.retention.check.interval.ms" => self.retention_check_interval = given.milliseconds()?,
             other => match topic_name(other) {
                 Some(topic_name) => {
                     self.topic.set(topic_name, value).map_err(|error| error.renamed(other))?;
@@ -369,6 +399,8 @@ fn topic_name(broker_name: &str) -> Option<&'static str> {
     Some(match broker_name {
         "log.segment.bytes" => "segment.bytes",
         "log.roll.ms" => "segment.ms",
+        "log.retention.ms" => "retention.ms",
+        "log.retention.bytes" => "retention.bytes",
         "log.index.interval.bytes" => "index.interval.bytes",
         "log.message.timestamp.type" => "message.timestamp.type",
         "log.message.timestamp.before.max.ms" => "message.timestamp.before.max.ms",
@@ -382,13 +414,13 @@ fn topic_name(broker_name: &str) -> Option<&'static str> {
     })
 }
 
-/// What is said besides of a name that is none of ours. Whoever limits what is kept must not be led to another setting.
-fn hint(name: &str, nearest: Option<&str>) -> String {
-    if name.starts_with("log.retention.") || name.starts_with("retention.") {
-        return "; retention by time or size isn't carried out yet, segments are kept until their topic is deleted"
-            .to_owned();
-    }
+/// What is said besides of a name that is none of ours.
+fn hint(nearest: Option<&str>) -> String {
     nearest.map_or_else(String::new, |nearest| format!("; did you mean `{nearest}`?"))
+}
+
+fn or_unlimited(limit: Option<impl ToString>) -> String {
+    limit.map_or_else(|| "-1".to_owned(), |limit| limit.to_string())
 }
 
 fn unknown_setting(name: &str, known: &[&str]) -> SettingError {
@@ -447,6 +479,20 @@ impl Given<'_> {
     fn hours(self) -> Result<Duration, SettingError> {
         let hours: u32 = self.number(1, u32::MAX, "hours from 1")?;
         Ok(Duration::from_secs(u64::from(hours) * 3600))
+    }
+
+    /// A limit from 0; `None` for -1, which is no limit.
+    fn unless_unlimited(self) -> Result<Option<u64>, SettingError> {
+        match self.value.trim() {
+            "-1" => Ok(None),
+            limit => limit.parse().map(Some).map_err(|_| self.wrong("a number from 0, or -1 for no limit")),
+        }
+    }
+
+    /// A span of time in a unit of so many seconds; `None` for -1, which is no limit.
+    fn span_of(self, unit_seconds: u64) -> Result<Option<Duration>, SettingError> {
+        let span = self.unless_unlimited()?;
+        Ok(span.map(|units| Duration::from_secs(units.saturating_mul(unit_seconds))))
     }
 
     fn timestamp_type(self) -> Result<TimestampType, SettingError> {
@@ -514,24 +560,26 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_of_retention_is_told_to_be_missing_and_not_taken_for_another() {
-        let names =
-            ["log.retention.ms", "log.retention.minutes", "log.retention.hours", "log.retention.bytes"];
-        let of_broker = names.map(|name| broker(&[(name, "1")]).unwrap_err().to_string());
-        let of_topic = ["retention.ms", "retention.bytes"]
-            .map(|name| TopicSettings::default().set(name, "1").unwrap_err().to_string());
-        for refused in of_broker.iter().chain(&of_topic) {
-            assert!(
-                refused.contains("isn't carried out yet") && !refused.contains("did you mean"),
-                "{refused}"
-            );
-        }
-    }
-
-    #[test]
     fn the_finer_setting_wins_wherever_it_stands() {
         let settings = broker(&[("log.roll.ms", "5000"), ("log.roll.hours", "2")]).unwrap();
         assert_eq!(settings.topic.segment_age, Duration::from_secs(5));
+        let retention =
+            [("log.retention.ms", "1500"), ("log.retention.minutes", "3"), ("log.retention.hours", "2")];
+        let ages = [&retention[..], &retention[1..], &retention[2..]]
+            .map(|given| broker(given).unwrap().topic.retention_age.unwrap().as_millis());
+        assert_eq!(ages, [1_500, 180_000, 7_200_000]);
+    }
+
+    #[test]
+    fn retention_has_no_limit_where_minus_one_says_so() {
+        let settings =
+            broker(&[("log.retention.hours", "-1"), ("log.retention.bytes", "1073741824")]).unwrap();
+        assert_eq!((settings.topic.retention_age, settings.topic.retention_bytes), (None, Some(1 << 30)));
+        let topic =
+            settings.topic.with([("retention.bytes", "-1"), ("retention.ms", "0")].into_iter()).unwrap();
+        assert_eq!((topic.retention_age, topic.retention_bytes), (Some(Duration::ZERO), None));
+        let refused = broker(&[("log.retention.ms", "-2")]).unwrap_err().to_string();
+        assert_eq!(refused, "setting `log.retention.ms`: `-2` is not a number from 0, or -1 for no limit");
     }
 
     #[test]

@@ -381,6 +381,16 @@ impl<I: Io> Shard<I> {
         }
     }
 
+    /// The partitions that are open now.
+    pub(crate) fn open_partitions(&self) -> Vec<Rc<Partition<I>>> {
+        let partitions = self.partitions.borrow();
+        let open = partitions.values().filter_map(|hosted| match hosted {
+            Hosted::Open(partition) => Some(Rc::clone(partition)),
+            Hosted::Offline => None,
+        });
+        open.collect()
+    }
+
     /// Ends every wait on a partition: the shard is stopping.
     pub(crate) fn close_partitions(&self) {
         for hosted in self.partitions.borrow().values() {

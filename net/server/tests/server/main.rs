@@ -39,6 +39,7 @@ mod produce_refusals;
 mod producer_ids;
 mod request_memory;
 mod restarts;
+mod retention;
 mod slow_readers;
 mod stops;
 mod unread_replies;

@@ -1,10 +1,12 @@
 //! What a broker says of itself when it is ready.
 
 use std::path::Path;
+use std::time::Duration;
 
 use net_server::Endpoint;
 use net_server::format::Identity;
 use net_server::node::{Opened, Started};
+use net_server::settings::BrokerSettings;
 use serde_json::json;
 use tuning::{FlushMeasurement, FlushScope, WriteCache};
 
@@ -38,7 +40,7 @@ impl Banner<'_> {
         lines.extend([
             format!("data      {}", self.folder()),
             format!("flush     {}", self.durability()),
-            "retention segments are kept until their topic is deleted".to_owned(),
+            format!("retention {}", retention(&self.options.config.broker)),
             format!("recovery  {}", self.recovery()),
             format!("clients   {}", self.authentication()),
         ]);
@@ -177,6 +179,30 @@ fn address(endpoint: &Endpoint) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
+/// What is kept of a topic that doesn't say itself.
+fn retention(broker: &BrokerSettings) -> String {
+    let topic = &broker.topic;
+    let age = topic
+        .retention_age
+        .map_or_else(|| "records of any age".to_owned(), |age| format!("records for {}", span(age)));
+    let size = topic
+        .retention_bytes
+        .map_or_else(|| "any size".to_owned(), |bytes| format!("{bytes} bytes a partition"));
+    format!(
+        "{age}, {size}, unless a topic says otherwise; looked at each {}",
+        span(broker.retention_check_interval)
+    )
+}
+
+/// In the largest unit in which it is a whole number.
+fn span(span: Duration) -> String {
+    let ms = span.as_millis();
+    let units = [(3_600_000, "h"), (60_000, "min"), (1_000, "s")];
+    let unit = units.into_iter().find(|(unit, _)| ms > 0 && ms.is_multiple_of(*unit));
+    let (unit, name) = unit.unwrap_or((1, "ms"));
+    format!("{} {name}", ms / unit)
+}
+
 fn write_cache(cache: WriteCache) -> &'static str {
     match cache {
         WriteCache::WriteBack => "volatile write cache",
@@ -191,8 +217,6 @@ fn gibibytes(bytes: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn opened(is_clean: bool, offline: usize, scanned_bytes: u64) -> Opened {
@@ -212,6 +236,18 @@ mod tests {
             recovery(&[closed, opened(false, 1, 3 << 19)]),
             "4 partitions, not every log was closed, 1.5 MiB were scanned, 1 OFFLINE (see the log)"
         );
+    }
+
+    #[test]
+    fn retention_is_told_in_units_for_people() {
+        let mut broker = BrokerSettings::default();
+        let told = "records for 168 h, any size, unless a topic says otherwise; looked at each 5 min";
+        assert_eq!(retention(&broker), told);
+        broker.topic.retention_age = None;
+        broker.topic.retention_bytes = Some(1 << 30);
+        broker.retention_check_interval = Duration::from_millis(1_500);
+        let told = "records of any age, 1073741824 bytes a partition, unless a topic says otherwise; looked at each 1500 ms";
+        assert_eq!(retention(&broker), told);
     }
 
     #[test]
