@@ -12,7 +12,7 @@ use engine_io::Io;
 use engine_log::SegmentId;
 use engine_record::Timestamp;
 
-use crate::error::{AppendError, DiskError, DiskOperation, StoreError, WaitError, disk};
+use crate::error::{AppendError, DiskError, StoreError, WaitError};
 use crate::layout;
 use crate::partition::Partition;
 use crate::segment_file::SegmentFile;
@@ -71,8 +71,11 @@ impl<I: Io> Partition<I> {
             Err(error) => return Err(refused(error)),
         }
         // The checkpoint will name it, and no append may ever make it durable.
-        let folder = self.folder();
-        self.shard.io.flush_folder(folder).await.map_err(disk(DiskOperation::Flush, folder))?;
+        if let Err(error) = self.shard.flush_folder(self.folder()).await {
+            // What else lay in the folder unflushed may be lost with it.
+            self.shard.fail(error);
+            return Ok(self.shard.check()?);
+        }
         let mut state = self.state.borrow_mut();
         if let Some(segment) = state.segments.get(&new) {
             segment.set_entry_durable();
