@@ -1,11 +1,12 @@
 //! What a crash has left of deleted topics: the metadata don't name them any more, the disk or a checkpoint still does.
 
+use core::cell::Cell;
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use engine_io::Io;
+use engine_io::{Io, together};
 use engine_record::{ShardId, TopicId, TopicPartition};
 
 use crate::checkpoint::Entries;
@@ -16,6 +17,9 @@ use crate::shard::Shard;
 
 /// The shard that looks for orphans, so that each is found once.
 const FINDER: ShardId = ShardId(0);
+
+/// Folders looked into at the same time: each takes a turn of the disk.
+const LISTED_AT_ONCE: usize = 32;
 
 /// The topics that the disk or a checkpoint knows, for the shard that looks for orphans.
 ///
@@ -48,20 +52,22 @@ pub(crate) async fn is_any_unknown<I: Io>(
     entries: &Entries,
     topics: &BTreeSet<TopicId>,
 ) -> Result<bool, DiskError> {
+    let mut unknown = Vec::new();
     for topic in topics {
         let names = list(io, &layout.topic(*topic)).await?;
-        for partition in names.iter().filter_map(|name| layout::partition_index(name)) {
-            let at = TopicPartition { topic: *topic, partition };
-            if entries.get(&at).is_some_and(|entry| entry.log.is_some()) {
-                continue;
-            }
-            let files = list(io, &layout.partition(at)).await?;
-            if files.iter().any(|name| layout::segment_base(name).is_some()) {
-                return Ok(true);
-            }
-        }
+        let partitions = names.iter().filter_map(|name| layout::partition_index(name));
+        let all = partitions.map(|partition| TopicPartition { topic: *topic, partition });
+        unknown.extend(all.filter(|at| entries.get(at).is_none_or(|entry| entry.log.is_none())));
     }
-    Ok(false)
+    let outcome = Cell::new(Ok(false));
+    let looks = unknown.into_iter().map(async |at| {
+        let found = list(io, &layout.partition(at)).await;
+        let found = found.map(|files| files.iter().any(|name| layout::segment_base(name).is_some()));
+        let before = outcome.replace(Ok(false));
+        outcome.set(before.and_then(|before| found.map(|found| before || found)));
+    });
+    together(LISTED_AT_ONCE, looks).await;
+    outcome.into_inner()
 }
 
 /// Removes what disk and checkpoints have of a topic that nobody has open.
