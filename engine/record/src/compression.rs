@@ -1,6 +1,7 @@
 //! The codecs of a batch's records section.
 //!
-//! The broker stores what clients compressed and decompresses only to look for a record's time; tools and clients do both. Whoever decompresses gives a limit: a few bytes can stand for gigabytes.
+//! The broker stores what clients compressed and decompresses only to look for a record's time; tools and clients
+//! do both. Whoever decompresses gives a limit: a few bytes can stand for gigabytes.
 
 use core::fmt;
 use std::io::{self, Write};

@@ -21,6 +21,8 @@
 
 mod bytes;
 pub(crate) mod frame;
+#[cfg(test)]
+pub(crate) mod testing;
 
 use std::collections::BTreeMap;
 

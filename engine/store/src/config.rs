@@ -15,6 +15,9 @@ pub enum FlushScope {
     PerFile,
 }
 
+/// How many segment files are kept open that nothing uses, for direct I/O and for sending each, unless set otherwise.
+pub const IDLE_DESCRIPTORS_MAX: usize = 512;
+
 /// One shard's store: where it is, and its limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreConfig {
@@ -88,7 +91,7 @@ impl StoreConfig {
             flush_bytes: 64 << 20,
             checkpoint_interval: Duration::from_secs(1),
             checkpoint_bytes: 8 << 20,
-            idle_descriptors_max: 512,
+            idle_descriptors_max: IDLE_DESCRIPTORS_MAX,
             loaded_indexes_max: 64,
             idle_after: Duration::from_secs(60),
             read_ahead_bytes: 8 << 20,

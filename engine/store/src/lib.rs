@@ -74,7 +74,7 @@ pub use append::Appended;
 pub use checkpoint::CorruptCheckpoint;
 #[doc(hidden)]
 pub use checkpoint::read_fuzzed_slot;
-pub use config::{ConfigError, FlushScope, StoreConfig};
+pub use config::{ConfigError, FlushScope, IDLE_DESCRIPTORS_MAX, StoreConfig};
 pub use engine_log::{AppendError as LogAppendError, AppendOrigin, LogConfig, LogOffsets, ReadBound};
 pub use error::{
     AppendError, Corruption, DiskError, DiskOperation, ReadError, StoreError, StoreFailure, WaitError,

@@ -179,8 +179,8 @@ impl<I: Io> PartitionLog<I> {
 
     /// Deletes the oldest segments, as long as each is older than the configuration's retention, more than the size it
     /// keeps, or wholly below the log's start. The active segment goes with all the others, once an empty one is begun;
-    /// what isn't below the high watermark stays. The log's start moves at once; what was deleted stays deleted after a crash. A file that is being read goes in a later
-    /// call.
+    /// what isn't below the high watermark stays. The log's start moves at once; what was deleted stays deleted
+    /// after a crash. A file that is being read goes in a later call.
     ///
     /// # Errors
     /// As the store is. What was to be deleted is no more offered, and its files are removed by a later call, or when

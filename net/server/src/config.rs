@@ -83,7 +83,8 @@ pub struct Limits {
     /// which they hold a part; what came of produces, until their replies are made, is in it too. Where it is reached,
     /// fetches get fewer bytes, then wait, then get none. Other large replies, and produces to hundreds of partitions,
     /// wait for 5 seconds, then their connection is closed; small ones pass all the same. What came of produces has a
-    /// quarter of it at most, and lists half. Connections whose clients take nothing meanwhile are closed. A reply may exceed it by a buffer or two.
+    /// quarter of it at most, and lists half. Connections whose clients take nothing meanwhile are closed. A reply may
+    /// exceed it by a buffer or two.
     pub reply_bytes: u64,
     /// Memory for chunks being written and the tails kept for readers, in bytes; appends wait meanwhile.
     pub pool_bytes: u64,

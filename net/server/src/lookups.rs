@@ -18,7 +18,7 @@ use engine_record::Instant;
 
 use crate::budget::Budget;
 
-/// A lookup that finds its index and batch in memory takes less than a millisecond, one that reads both from a drive a few.
+/// Meant to be far more than a lookup takes that reads its index and one batch of the usual size.
 const QUICK_MAX: Duration = Duration::from_millis(50);
 /// A sound log's lookup ends in its first batch or two: some ten milliseconds of reading where they are the largest.
 const LONG_MAX: Duration = Duration::from_secs(2);

@@ -50,7 +50,7 @@ impl<'a> Decompression<'a> {
         Ok(Self { codec, limit, source, out: Vec::new() })
     }
 
-    /// Does a piece of it: a few milliseconds' work at most, mostly far less. Whether there is more to do.
+    /// Does a piece of it. Whether there is more to do.
     ///
     /// # Errors
     /// See [`DecompressError`]; nothing can be done any more then.

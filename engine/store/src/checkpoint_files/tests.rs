@@ -3,44 +3,17 @@
 use core::time::Duration;
 
 use engine_io::Task;
-use engine_log::{SegmentId, SegmentSummary};
-use engine_record::{Offset, PartitionIndex, Timestamp, TopicId, TopicPartition};
+use engine_record::TopicPartition;
 use sim::{CrashMode, Sim, SimIo, SimNode};
 
 use super::*;
-use crate::checkpoint::{Entry, LogEntry};
+use crate::checkpoint::Entry;
+use crate::checkpoint::testing::{entry, partition};
 use crate::config::StoreConfig;
 use crate::shard::Shard;
 
 /// More than a frame of an image takes: each entry of this size has one of its own.
 const LARGE: usize = 1100 << 10;
-
-fn partition(number: i32) -> TopicPartition {
-    TopicPartition { topic: TopicId([7; 16]), partition: PartitionIndex(number) }
-}
-
-/// An entry told from others by `mark`, of `bytes` bytes about.
-fn entry(mark: i64, bytes: usize) -> Entry {
-    let high_watermark = Offset::new(mark).unwrap();
-    let segment = SegmentSummary {
-        segment: SegmentId(Offset::ZERO),
-        end_offset: high_watermark,
-        end_position: 1,
-        max_timestamp: Timestamp(0),
-        first_append: None,
-        last_append: None,
-    };
-    let log = LogEntry {
-        log_start: Offset::ZERO,
-        high_watermark,
-        segments: vec![segment],
-        leader_epochs: vec![1; bytes],
-        producers: Vec::new(),
-        is_closed: true,
-        active_index: Vec::new(),
-    };
-    Entry { generation: 1, log: Some(log) }
-}
 
 /// A machine with the checkpoints of one shard.
 struct Machine {

@@ -2,45 +2,20 @@
 
 use std::path::PathBuf;
 
-use engine_log::{SegmentId, SegmentSummary};
-use engine_record::{Offset, PartitionIndex, ShardId, Timestamp, TopicId};
+use engine_record::ShardId;
 use sim::{Sim, SimIo, SimNode};
 
 use super::*;
-use crate::checkpoint::LogEntry;
+use crate::checkpoint::testing::{self, partition};
 use crate::checkpoint_files::read_all;
 use crate::checkpointer::Checkpointer;
 use crate::config::StoreConfig;
 use crate::layout::Layout;
 
-fn partition(number: i32) -> TopicPartition {
-    TopicPartition { topic: TopicId([7; 16]), partition: PartitionIndex(number) }
-}
-
 /// An entry told from others by `mark`, of exactly `bytes` bytes.
 fn entry(mark: i64, bytes: u64) -> Entry {
-    let high_watermark = Offset::new(mark).unwrap();
-    let segment = SegmentSummary {
-        segment: SegmentId(Offset::ZERO),
-        end_offset: high_watermark,
-        end_position: 1,
-        max_timestamp: Timestamp(0),
-        first_append: None,
-        last_append: None,
-    };
-    let log = LogEntry {
-        log_start: Offset::ZERO,
-        high_watermark,
-        segments: vec![segment],
-        leader_epochs: Vec::new(),
-        producers: Vec::new(),
-        is_closed: true,
-        active_index: Vec::new(),
-    };
-    let mut entry = Entry { generation: 1, log: Some(log) };
-    let padding = usize::try_from(bytes).unwrap() - checkpoint::encoded_bytes(&entry);
-    entry.log.as_mut().unwrap().producers = vec![1; padding];
-    entry
+    let padding = usize::try_from(bytes).unwrap() - checkpoint::encoded_bytes(&testing::entry(mark, 0));
+    testing::entry(mark, padding)
 }
 
 fn entries(count: i32, mark: i64, bytes: u64) -> Vec<(TopicPartition, Entry)> {

@@ -1,9 +1,11 @@
 //! Sharing out the files that the process may have open: so many are kept back for the store that no number of
 //! connections takes the last one.
 
+use engine_store::IDLE_DESCRIPTORS_MAX;
+
 /// Segment files that a shard has open at a time: those kept open though nothing uses them, for writing and for sending
-/// each, and those in use.
-const FILES_PER_SHARD: u64 = 2 * 512 + 512;
+/// each, and half as many in use.
+const FILES_PER_SHARD: u64 = 3 * IDLE_DESCRIPTORS_MAX as u64;
 /// What an executor has open besides: rings, timers, its listener, its checkpoint.
 const FIXED_PER_SHARD: u64 = 32;
 /// What the process has open besides: the control plane, the log of metadata, drives that are looked at.
