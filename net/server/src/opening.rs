@@ -4,7 +4,7 @@ use core::cell::{Cell, RefCell};
 use core::pin::pin;
 use std::io;
 
-use engine_io::{Io, first, is_storage_full, together};
+use engine_io::{Io, first, is_no_descriptor, is_storage_full, together};
 use engine_record::{PartitionIndex, TopicId, TopicPartition};
 use engine_store::{DiskOperation, StoreError};
 use replication::leader::LeaderError;
@@ -86,11 +86,8 @@ pub(crate) async fn open_again<I: Io>(shard: &Shard<I>, partitions: &[TopicParti
 
 /// Why a partition isn't open, for clients, where that may pass with nothing but time passing.
 fn passing_reason(error: &OpenError) -> Option<String> {
-    /// The process, or the machine, has no descriptor left (`ENFILE`, `EMFILE`).
-    const NO_DESCRIPTOR: [i32; 2] = [23, 24];
     let OpenError::Store(StoreError::Disk(error)) = error else { return None };
-    let is_short =
-        is_storage_full(error.kind) || error.code.is_some_and(|code| NO_DESCRIPTOR.contains(&code));
+    let is_short = is_storage_full(error.kind) || is_no_descriptor(error.code);
     // What a failed flush has left can't be known.
     let may_pass = is_short && error.operation != DiskOperation::Flush;
     let cause = error.code.map_or_else(|| io::Error::from(error.kind), io::Error::from_raw_os_error);

@@ -10,13 +10,15 @@
 //! more comes.
 //!
 //! A log has space ahead, so that a full drive doesn't end the node: while no more is to be had, what would use up the
-//! rest is refused before it is proposed. Space reads as zeros, which end a log as its end does.
+//! rest is refused before it is proposed. Space reads as zeros, which end a log as its end does. Where the process may have no
+//! more files open, what can be put off is, and what was begun waits.
 
+use core::time::Duration;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use engine_io::{BLOCK_BYTES, Buffer, DirectFile, Io, OpenMode, is_storage_full};
+use engine_io::{BLOCK_BYTES, Buffer, DirectFile, Io, OpenMode, is_no_descriptor, is_storage_full};
 use replication::metadata::snapshot::Snapshot;
 use replication::metadata::wal::{self, Recovered, WalFrame};
 
@@ -28,6 +30,8 @@ const READ_BYTES: usize = 1 << 20;
 const SPACE_BYTES: u64 = 4 << 20;
 /// What a command may take in the log besides its own bytes.
 const FRAME_BYTES_MAX: u64 = 2 * BLOCK_BYTES as u64;
+/// How long what waits for a descriptor pauses between its attempts.
+const DESCRIPTOR_PAUSE: Duration = Duration::from_millis(20);
 
 /// How much of a log's space a command must leave, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,14 +72,26 @@ impl FilesError {
     fn is_storage_full(&self) -> bool {
         matches!(self, Self::Disk { error, .. } if is_storage_full(error.kind()))
     }
+
+    fn is_no_descriptor(&self) -> bool {
+        matches!(self, Self::Disk { error, .. } if is_no_descriptor(error.raw_os_error()))
+    }
 }
 
-/// Takes want of space for `false`.
-fn unless_full(done: Result<(), FilesError>) -> Result<bool, FilesError> {
+/// Takes want of space or of descriptors for `false`.
+fn unless_refused(done: Result<(), FilesError>) -> Result<bool, FilesError> {
     match done {
         Ok(()) => Ok(true),
-        Err(error) if error.is_storage_full() => Ok(false),
+        Err(error) if error.is_storage_full() || error.is_no_descriptor() => Ok(false),
         Err(error) => Err(error),
+    }
+}
+
+/// Takes want of a descriptor for `false`: nothing was tried then.
+fn unless_no_descriptor(done: io::Result<()>) -> io::Result<bool> {
+    match done {
+        Err(error) if is_no_descriptor(error.raw_os_error()) => Ok(false),
+        done => done.map(|()| true),
     }
 }
 
@@ -155,7 +171,7 @@ impl<I: Io> MetadataFiles<I> {
 
     /// Gets more space ahead where it is needed and there is some.
     pub(crate) async fn make_space(&mut self) -> Result<(), FilesError> {
-        unless_full(self.wal.make_space().await).map(drop)
+        unless_refused(self.wal.make_space().await).map(drop)
     }
 
     /// Lets a command of `bytes` bytes through where the log keeps space for what is more important.
@@ -185,10 +201,10 @@ impl<I: Io> MetadataFiles<I> {
     }
 
     /// Makes a snapshot durable under its name, and the file of the log to build on it; `false` where there is no space
-    /// for them, and then it can be tried again.
+    /// or no descriptor for them, and then it can be tried again.
     pub(crate) async fn write_snapshot(&mut self, snapshot: &Snapshot) -> Result<bool, FilesError> {
-        Ok(unless_full(self.make_next().await)?
-            && unless_full(write_snapshot(&self.io, &self.folder, snapshot).await)?)
+        Ok(unless_refused(self.make_next().await)?
+            && unless_refused(write_snapshot(&self.io, &self.folder, snapshot).await)?)
     }
 
     async fn make_next(&mut self) -> Result<(), FilesError> {
@@ -215,7 +231,8 @@ impl<I: Io> MetadataFiles<I> {
         let wal = WalFile::begin(&self.io, &self.folder, file, frame).await?;
         let replaced = core::mem::replace(&mut self.wal, wal);
         replaced.file.close().await.map_err(failed("closing", &replaced.path))?;
-        self.remove_older(frame).await
+        // What can't be looked for now goes when the next log is begun.
+        unless_refused(self.remove_older(frame).await).map(drop)
     }
 
     async fn remove_older(&self, frame: &WalFrame) -> Result<(), FilesError> {
@@ -275,7 +292,10 @@ impl<I: Io> WalFile<I> {
             Self { io: io.clone(), path: path.clone(), file, position: 0, tail: Vec::new(), allocated };
         wal.append(&frame.bytes).await?;
         io.rename(&unnamed, &path).await.map_err(failed("renaming", &unnamed))?;
-        io.flush_folder(folder).await.map_err(failed("flushing", folder))?;
+        // It has its name: there is no way back.
+        while !unless_no_descriptor(io.flush_folder(folder).await).map_err(failed("flushing", folder))? {
+            io.sleep(DESCRIPTOR_PAUSE).await;
+        }
         Ok(wal)
     }
 
@@ -355,6 +375,8 @@ async fn read_whole<I: Io>(file: &I::File) -> io::Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use core::cell::Cell;
+
     use engine_record::NodeId;
     use replication::metadata::genesis;
     use replication::metadata::image::ClusterId;
@@ -437,6 +459,34 @@ mod tests {
             let first = WalFrame { sequence: 9, starts_file: true, ..begun.frame.clone() };
             files.append(&[first]).await.unwrap();
             assert!(fill(&mut files, Leave::ForDeletions).await >= 50);
+        });
+    }
+
+    #[test]
+    fn without_descriptors_a_snapshot_is_put_off_and_a_log_that_was_begun_waits() {
+        let sim = Sim::new(4);
+        let node = sim.node();
+        let (disk, folder) = (node.disk(), Path::new("/data"));
+        sim.block_on(async {
+            let begun = genesis::alone(ClusterId([1; 16]), NodeId(1));
+            create(&node.io(), folder, &begun.snapshot, &begun.frame).await.unwrap();
+            let (mut files, ..) = MetadataFiles::open(&node.io(), folder).await.unwrap();
+            disk.refuse_descriptors(|_| true);
+            assert!(!files.write_snapshot(&begun.snapshot).await.unwrap());
+            disk.heal();
+            assert!(files.write_snapshot(&begun.snapshot).await.unwrap());
+            let refused = Rc::new(Cell::new(0));
+            let count = Rc::clone(&refused);
+            disk.refuse_descriptors(move |path| {
+                count.set(count.get() + u32::from(path == folder_of(Path::new("/data"))));
+                count.get() < 50
+            });
+            let first = WalFrame { sequence: 9, starts_file: true, ..begun.frame.clone() };
+            files.append(&[first]).await.unwrap();
+            assert_eq!(refused.get(), 51, "each attempt, and the look for what is older");
+            node.crash(CrashMode::LoseAllUnflushed);
+            let newest = newest_wal(&node.io(), &folder_of(folder)).await.unwrap();
+            assert_eq!(newest, Some(wal_path(&folder_of(folder), 9)), "what was appended is durable");
         });
     }
 }
