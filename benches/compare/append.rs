@@ -39,8 +39,12 @@ pub(crate) const BATCH_BYTES: usize = 128 << 10;
 /// Memory the shard registers for direct I/O, as the broker does.
 const IO_MEMORY_BYTES: usize = 4 << 20;
 const EPOCH: LeaderEpoch = LeaderEpoch(0);
-/// More than the drives this has run on make durable.
-const WRITTEN_BYTES_PER_SECOND: u64 = 512 << 20;
+/// How much is written before, for each second of the measurement. On a drive that makes more durable it ends earlier, when
+/// so much of it is used.
+const WRITTEN_BYTES_PER_SECOND: u64 = 1 << 30;
+const WRITTEN_PART_USED: f64 = 0.9;
+/// How long between two looks at how much that is.
+const LOOK_AT_USED: Duration = Duration::from_millis(5);
 /// Space comes in multiples of this.
 const SPACE_STEP: u32 = 1 << 20;
 /// How long to wait for zeros between two looks.
@@ -226,15 +230,18 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Bytes a second over `time`. Then the producers end.
+    /// Bytes a second over `time`, or until so many are durable. Then the producers end.
     pub(crate) async fn rate<I: Io>(
         &self,
         io: &I,
-        time: Duration,
+        (time, bytes_max): (Duration, u64),
         producers: Vec<I::Task>,
     ) -> Result<f64, CompareError> {
         let (bytes, since) = (self.durable_bytes.get(), io.now());
-        io.sleep(time).await;
+        let until = since.after(time);
+        while io.now() < until && self.durable_bytes.get() < bytes_max {
+            io.sleep(LOOK_AT_USED.min(until.since(io.now()))).await;
+        }
         let (bytes, took) = (self.durable_bytes.get() - bytes, io.now().since(since));
         self.is_over.set(true);
         for producer in producers {
@@ -284,8 +291,7 @@ impl Load {
         logs: &[PartitionLog<I>],
     ) -> Result<(), CompareError> {
         let batch = benches::batch(BATCH_BYTES);
-        let space = u64::from(self.log_config.segment_bytes) * logs.len() as u64;
-        while store.metrics().bytes_zeroed < space / 10 * 9 {
+        while store.metrics().bytes_zeroed < self.written_bytes() / 10 * 9 {
             for log in logs {
                 append(log, &batch).await?;
             }
@@ -306,7 +312,16 @@ impl Load {
         if self.row.way == Way::Warmed {
             io.sleep(self.time).await;
         }
-        progress.rate(io, self.time, producers).await
+        let bytes_max = match self.row.way {
+            Way::Written => (self.written_bytes() as f64 * WRITTEN_PART_USED) as u64,
+            _ => u64::MAX,
+        };
+        progress.rate(io, (self.time, bytes_max), producers).await
+    }
+
+    /// How much space was written before, where that was asked for.
+    fn written_bytes(&self) -> u64 {
+        u64::from(self.log_config.segment_bytes) * self.row.partitions as u64
     }
 }
 

@@ -40,7 +40,7 @@ impl Writes {
             io.spawn(write::<I>(own, self.part(number), Rc::clone(&buffer), Rc::clone(&progress)))
         };
         let writers = (0..self.depth).map(start).collect();
-        progress.rate(&io, self.time, writers).await
+        progress.rate(&io, (self.time, u64::MAX), writers).await
     }
 
     /// The part of its files that task `number` has for itself.
