@@ -1,5 +1,6 @@
 //! What a broker says of itself when it is ready.
 
+use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -130,11 +131,22 @@ impl Banner<'_> {
     }
 
     fn authentication(&self) -> String {
-        let address = self.options.config.listener.address;
-        let reach =
-            if address.is_loopback() { "from this machine only" } else { "from ANY machine that reaches it" };
-        format!("PLAINTEXT, no authentication, {reach} ({address})")
+        let listener = &self.options.config.listener;
+        format!(
+            "PLAINTEXT, no authentication, {}",
+            reach(listener.address, listener.advertised_host.as_deref())
+        )
     }
+}
+
+/// Who reaches a broker that listens at `address`, and where clients are told that it is.
+fn reach(address: IpAddr, advertised: Option<&str>) -> String {
+    let from = if address.is_loopback() { "this machine only" } else { "ANY machine that reaches it" };
+    let told = match advertised {
+        None if address.is_unspecified() => "; each client is told the address it has reached",
+        Some(_) | None => "",
+    };
+    format!("from {from} ({address}){told}")
 }
 
 /// Whether every log was closed at its end. That isn't how the last process ended: what isn't appended to stays closed,
@@ -236,6 +248,16 @@ mod tests {
             recovery(&[closed, opened(false, 1, 3 << 19)]),
             "4 partitions, not every log was closed, 1.5 MiB were scanned, 1 OFFLINE (see the log)"
         );
+    }
+
+    #[test]
+    fn it_is_told_who_reaches_the_broker_and_where() {
+        let of = |address: &str, advertised| reach(address.parse().unwrap(), advertised);
+        assert_eq!(of("127.0.0.1", None), "from this machine only (127.0.0.1)");
+        assert_eq!(of("192.0.2.1", None), "from ANY machine that reaches it (192.0.2.1)");
+        let any = "from ANY machine that reaches it (0.0.0.0)";
+        assert_eq!(of("0.0.0.0", Some("broker1.example")), any);
+        assert_eq!(of("0.0.0.0", None), format!("{any}; each client is told the address it has reached"));
     }
 
     #[test]
