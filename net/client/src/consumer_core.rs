@@ -557,7 +557,8 @@ impl ConsumerCore {
     fn fail_part(&mut self, name: &Name, generation: u64, code: ErrorCode, now: Instant) {
         let known = self.partitions.get_mut(name).filter(|reading| reading.generation == generation);
         let Some(reading) = known else { return };
-        if code == ErrorCode::OFFSET_OUT_OF_RANGE && reading.chunks_ahead == 0 {
+        let is_fetched = matches!(reading.position, Position::At(_));
+        if code == ErrorCode::OFFSET_OUT_OF_RANGE && is_fetched && reading.chunks_ahead == 0 {
             return self.reset(name);
         }
         let is_lasting = !code.is_retriable() || code == ErrorCode::CORRUPT_MESSAGE;

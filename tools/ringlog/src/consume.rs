@@ -86,7 +86,7 @@ async fn consume<I: Io>(client: &Client<I>, arguments: &Arguments) -> Result<(),
         consumer.assign(&arguments.topic, partition, arguments.from);
     }
     let mut printer = Printer { out: io::stdout().lock(), json: arguments.json, left: arguments.count };
-    let mut watch = StallWatch::default();
+    let (mut watch, mut passed) = (StallWatch::default(), Passed::default());
     while printer.left != Some(0) {
         let polled = consumer.poll(POLL).await.map_err(|error| client::failed(&error))?;
         let stalled = consumer.stalled(STALL);
@@ -97,7 +97,16 @@ async fn consume<I: Io>(client: &Client<I>, arguments: &Arguments) -> Result<(),
             if printer.print(&records, ends.of(records.partition()))? == Reader::Gone {
                 return Ok(());
             }
+            passed.moved(records.partition(), records.next_offset());
             ends.reach(records.partition(), records.next_offset());
+        }
+        for &partition in &partitions {
+            if let Ok(Some(position)) = consumer.position(&arguments.topic, partition) {
+                if let Some(line) = passed.over(&arguments.topic, partition, position) {
+                    tell(format_args!("ringlog: {line}"));
+                }
+                ends.reach(partition, position);
+            }
         }
         if ends.are_reached() {
             return Ok(());
@@ -227,6 +236,25 @@ fn outside(
     ))
 }
 
+/// Remembers where each partition was read last, to tell what was deleted before it was read: the consumer goes on behind that
+/// without a record.
+#[derive(Debug, Default)]
+struct Passed(BTreeMap<PartitionIndex, Offset>);
+
+impl Passed {
+    fn moved(&mut self, partition: PartitionIndex, to: Offset) {
+        self.0.insert(partition, to);
+    }
+
+    /// A line where the position is ahead of where it was left.
+    fn over(&mut self, topic: &str, partition: PartitionIndex, position: Offset) -> Option<String> {
+        let before = self.0.insert(partition, position).filter(|before| *before < position)?;
+        Some(format!(
+            "{topic}/{partition}: reading goes on at offset {position}: what began at {before} was deleted before it was read"
+        ))
+    }
+}
+
 /// Remembers which stalls have been told.
 #[derive(Debug, Default)]
 struct StallWatch(BTreeMap<PartitionIndex, ErrorCode>);
@@ -342,6 +370,18 @@ mod tests {
         assert_eq!(parse_from("17"), Ok(Start::At(Offset::new(17).unwrap())));
         assert!(parse_from("-1").is_err());
         assert!(parse_from("now").is_err());
+    }
+
+    #[test]
+    fn what_was_deleted_before_it_was_read_is_told_once() {
+        let (partition, at) = (PartitionIndex(0), |offset| Offset::new(offset).unwrap());
+        let mut passed = Passed::default();
+        assert_eq!(passed.over("t", partition, at(5)), None, "that is where it began");
+        passed.moved(partition, at(9));
+        assert_eq!(passed.over("t", partition, at(9)), None);
+        let told = "t/0: reading goes on at offset 1000: what began at 9 was deleted before it was read";
+        assert_eq!(passed.over("t", partition, at(1_000)).as_deref(), Some(told));
+        assert_eq!(passed.over("t", partition, at(1_000)), None);
     }
 
     #[derive(Parser)]

@@ -207,6 +207,18 @@ fn a_position_out_of_range_is_handled_as_asked() {
 }
 
 #[test]
+fn a_search_that_finds_the_log_moved_is_made_again() {
+    let settings = ConsumerSettings { reset: OffsetReset::Latest, ..settings() };
+    let mut script = Script::new(settings, Start::Time(1_000));
+    let list = script.list();
+    let moved = Some(OffsetAnswer { error: ErrorCode::OFFSET_OUT_OF_RANGE, offset: None });
+    let moved = OffsetsAnswer { parts: vec![moved], throttle: Duration::ZERO };
+    script.core.on_offsets(list.request, Ok(&moved), script.now);
+    script.now = script.now.after(Duration::from_secs(1));
+    assert_eq!(script.list().parts[0].wanted, 1_000);
+}
+
+#[test]
 fn a_time_later_than_every_record_is_the_end() {
     let mut script = Script::new(settings(), Start::Time(1_000));
     let list = script.list();
