@@ -90,8 +90,10 @@ impl<I: Io> Partition<I> {
         leader_epoch: LeaderEpoch,
     ) -> Result<Appended, AppendError> {
         let _turn = self.turn().await?;
-        if !self.is_recorded_for_appends() {
+        // An epoch that begins meanwhile is to be recorded as well.
+        while !self.is_recorded_for_appends() {
             self.shard.checkpointer.record_opened(&self.shard, self).await?;
+            self.check()?;
         }
         let mut memory = None;
         loop {
@@ -168,7 +170,9 @@ impl<I: Io> Partition<I> {
 
     /// Gives a segment space up to `end`.
     pub(crate) async fn allocate(&self, place: &Place<I>, end: u64) -> Result<(), DiskError> {
-        place.segment.allocate(&place.file, end, self.allocation_steps()).await?;
+        let shard = &self.shard;
+        let given = (&shard.io, &shard.descriptors);
+        place.segment.allocate(given, &place.file, end, self.allocation_steps()).await?;
         if self.shard.want_of_space.given() {
             tracing::info!(folder = %self.folder().display(), "there is space for appends again");
         }

@@ -95,6 +95,13 @@ impl LogEntry {
         ENTRY_BYTES + LOG_BYTES + log.segments().count() * SEGMENT_BYTES + log.encoded_bytes_max()
     }
 
+    /// How many bytes it takes in an entry.
+    pub(crate) fn encoded_bytes(&self) -> usize {
+        let own = [&self.leader_epochs, &self.producers, &self.active_index];
+        let own: usize = own.iter().map(|bytes| bytes.len()).sum();
+        LOG_BYTES + self.segments.len() * SEGMENT_BYTES + own
+    }
+
     /// The active segment.
     pub(crate) fn active(&self) -> &SegmentSummary {
         self.segments.last().expect("an entry has a segment: decoding refuses others")
@@ -136,12 +143,7 @@ pub(crate) fn encode(partition: TopicPartition, entry: &Entry) -> Vec<u8> {
 
 /// How many bytes [`encode`] gives.
 pub(crate) fn encoded_bytes(entry: &Entry) -> usize {
-    let log_bytes = |log: &LogEntry| {
-        let own = [&log.leader_epochs, &log.producers, &log.active_index];
-        let own: usize = own.iter().map(|bytes| bytes.len()).sum();
-        LOG_BYTES + log.segments.len() * SEGMENT_BYTES + own
-    };
-    ENTRY_BYTES + entry.log.as_ref().map_or(0, log_bytes)
+    ENTRY_BYTES + entry.log.as_ref().map_or(0, LogEntry::encoded_bytes)
 }
 
 /// The entry as a change to `before`: without the segments that stay as they were.

@@ -22,6 +22,9 @@ use crate::slot::SlotWriter;
 
 mod closing;
 
+/// So many bytes of states are written at a time.
+const PART_BYTES: usize = 4 << 20;
+
 /// A partition's durable state to be: true on disk once `end` is flushed.
 struct Capture<I: Io> {
     partition: Rc<Partition<I>>,
@@ -121,10 +124,16 @@ impl<I: Io> Checkpointer<I> {
             promised = self.promise_closing(shard, &opened).await;
         }
         promised?;
-        let written = self.write_captures(shard, opened.iter().cloned().map(Capture::of).collect()).await;
+        let captures: Vec<_> = opened.iter().cloned().map(Capture::of).collect();
+        let epochs: BTreeMap<_, _> =
+            captures.iter().map(|capture| (capture.partition.at, capture.partition.latest_epoch())).collect();
+        let written = self.write_captures(shard, captures).await;
         for partition in written.iter().flatten() {
             partition.set_recorded(Recorded::Open);
-            partition.set_epoch_recorded(true);
+            // Another may have begun meanwhile.
+            if epochs.get(&partition.at) == Some(&partition.latest_epoch()) {
+                partition.set_epoch_recorded(true);
+            }
         }
         opened.iter().for_each(|partition| self.settle_closing(partition));
         written.map(drop)
@@ -214,7 +223,8 @@ impl<I: Io> Checkpointer<I> {
         written
     }
 
-    /// Writes the present state of these partitions, when its flush has come.
+    /// Writes the present state of these partitions, when its flush has come. A part at a time, each under a turn of its
+    /// own: states may be large, and others have to record something, too.
     ///
     /// # Errors
     /// No space or no descriptor; or the store has ended.
@@ -223,15 +233,29 @@ impl<I: Io> Checkpointer<I> {
         shard: &Rc<Shard<I>>,
         partitions: Vec<Rc<Partition<I>>>,
     ) -> Result<(), StoreError> {
-        let _turn = self.turn.acquire(1).await.map_err(|_| StoreError::Closed)?;
-        // What is closed already would be opened again by a later, lesser entry.
-        let open = partitions.into_iter().filter(|partition| partition.recorded() == Recorded::Open);
-        self.write_captures(shard, open.map(Capture::of).collect()).await.map(drop)
+        let mut left = partitions.into_iter().peekable();
+        while left.peek().is_some() {
+            let _turn = self.turn.acquire(1).await.map_err(|_| StoreError::Closed)?;
+            let (mut captures, mut bytes) = (Vec::new(), 0);
+            while bytes < PART_BYTES
+                && let Some(partition) = left.next()
+            {
+                // What is closed already would be opened again by a later, lesser entry.
+                if partition.recorded() == Recorded::Open {
+                    let capture = Capture::of(partition);
+                    bytes += capture.log.encoded_bytes();
+                    captures.push(capture);
+                    shard.io.yield_now().await;
+                }
+            }
+            self.write_captures(shard, captures).await?;
+        }
+        Ok(())
     }
 
     /// Writes the partition's present state as what the checkpoint has it: open, when its flush has come, or closed.
     /// Which of them is decided under the turn: only its holder makes one of the other, and before a closed log is appended
-    /// to, it waits for the turn to be made an open one. A log that the checkpoint doesn't know stays so.
+    /// to, it waits for the turn to be made an open one. A log that the checkpoint doesn't know ends as it is, too.
     ///
     /// # Errors
     /// No space or no descriptor; or the store has ended.
@@ -242,13 +266,15 @@ impl<I: Io> Checkpointer<I> {
     ) -> Result<(), StoreError> {
         let _turn = self.turn.acquire(1).await.map_err(|_| StoreError::Closed)?;
         match partition.recorded() {
-            Recorded::Nothing => Ok(()),
             Recorded::Open => {
                 self.write_captures(shard, vec![Capture::of(Rc::clone(partition))]).await.map(drop)
             }
-            Recorded::Closed => {
+            Recorded::Nothing | Recorded::Closed => {
                 let log = LogEntry::closed(&partition.state.borrow().log);
-                self.write(shard, vec![(partition.at, self.entry(Some(log)))]).await
+                self.write(shard, vec![(partition.at, self.entry(Some(log)))]).await?;
+                partition.set_recorded(Recorded::Closed);
+                self.release_closing(partition);
+                Ok(())
             }
         }
     }

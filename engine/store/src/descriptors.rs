@@ -1,10 +1,12 @@
 //! The open descriptors of a shard's segments, the least recently used of them closed when they are too many.
 
 use core::cell::{Cell, RefCell};
+use core::time::Duration;
 use std::collections::BTreeMap;
+use std::io;
 use std::rc::{Rc, Weak};
 
-use engine_io::Io;
+use engine_io::{Io, is_no_descriptor};
 
 use crate::segment_file::SegmentFile;
 
@@ -47,8 +49,23 @@ impl<I: Io> Descriptors<I> {
         });
     }
 
-    /// Closes the least recently used segment that nothing uses: a descriptor is wanted elsewhere.
-    pub(crate) fn close_oldest(&self) {
+    /// Carries out what takes a descriptor; where there is none for it, files are closed that nothing uses, as many as it
+    /// takes.
+    pub(crate) async fn spare<T>(&self, io: &I, attempt: impl AsyncFn() -> io::Result<T>) -> io::Result<T> {
+        /// A file that is closed is so in the shard's next turn.
+        const PAUSE: Duration = Duration::from_millis(1);
+        loop {
+            match attempt().await {
+                Err(error) if is_no_descriptor(error.raw_os_error()) && self.close_oldest() => {
+                    io.sleep(PAUSE).await;
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// Closes the least recently used segment that nothing uses: a descriptor is wanted elsewhere. Whether there was one.
+    pub(crate) fn close_oldest(&self) -> bool {
         let mut is_closed = false;
         self.open.borrow_mut().retain(|_, segment| {
             if is_closed {
@@ -58,6 +75,7 @@ impl<I: Io> Descriptors<I> {
             is_closed = segment.as_ref().is_some_and(|segment| Self::close(segment));
             segment.is_some() && !is_closed
         });
+        is_closed
     }
 
     /// Closes what nothing uses of `segment`.

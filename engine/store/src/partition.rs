@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use engine_io::{BLOCK_BYTES, DirectFile, Io, Signal};
 use engine_log::{Log, LogOffsets, SegmentId};
-use engine_record::{Instant, Offset, TopicPartition};
+use engine_record::{Instant, LeaderEpoch, Offset, TopicPartition};
 
 use crate::chunk::{Fill, SegmentWrite};
 use crate::error::{DiskError, DiskOperation, WaitError};
@@ -176,6 +176,11 @@ impl<I: Io> Partition<I> {
     /// Whether the checkpoint knows all it must before anything is appended.
     pub(crate) fn is_recorded_for_appends(&self) -> bool {
         self.recorded.get() == Recorded::Open && self.is_epoch_recorded.get()
+    }
+
+    /// The latest leader epoch of the log.
+    pub(crate) fn latest_epoch(&self) -> Option<LeaderEpoch> {
+        self.state.borrow().log.leader_epochs().latest()
     }
 
     pub(crate) fn set_epoch_recorded(&self, is_recorded: bool) {

@@ -170,7 +170,8 @@ impl<I: Io> PartitionLog<I> {
     ///
     /// # Errors
     /// Below the high watermark or the log's start; [`StoreError::Held`] where readers don't let go; or as the store
-    /// is. The log is as it was.
+    /// is. The log is as it was; where it ends at `to` all the same, what it takes to know its producers couldn't be read:
+    /// their batches are refused until a call like this one succeeds.
     pub async fn truncate(&self, to: Offset) -> Result<(), StoreError> {
         let (shard, partition) = (Rc::clone(&self.partition.shard), Rc::clone(&self.partition));
         let truncated = async move { partition.truncate(to).await };
@@ -180,7 +181,8 @@ impl<I: Io> PartitionLog<I> {
     /// Deletes the oldest segments, as long as each is older than the configuration's retention, more than the size it
     /// keeps, or wholly below the log's start. The active segment goes with all the others, once an empty one is begun;
     /// what isn't below the high watermark stays. The log's start moves at once; what was deleted stays deleted
-    /// after a crash. A file that is being read goes in a later call.
+    /// after a crash. A file that is being read goes in a later call, also under its reader's eyes once
+    /// [`StoreConfig::readers_deadline`](crate::StoreConfig::readers_deadline) is over.
     ///
     /// # Errors
     /// As the store is. What was to be deleted is no more offered, and its files are removed by a later call, or when

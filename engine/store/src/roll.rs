@@ -107,8 +107,14 @@ impl<I: Io> Partition<I> {
         }
     }
 
+    async fn open_or_make(&self, path: &Path) -> Result<I::File, DiskError> {
+        let io = &self.shard.io;
+        let opened = self.shard.descriptors.spare(io, async || open_or_make(io, path).await).await;
+        opened.map_err(disk(DiskOperation::Open, path))
+    }
+
     async fn open_or_refuse(&self, path: &Path) -> Result<Rc<I::File>, AppendError> {
-        let opened = open_or_make(&self.shard.io, path).await;
+        let opened = self.open_or_make(path).await;
         opened.map(Rc::new).map_err(|error| self.refuse_open(error))
     }
 
@@ -234,21 +240,21 @@ impl<I: Io> Partition<I> {
     /// Makes a segment without a name and gives it its first space.
     async fn make_next(&self) -> Result<(), DiskError> {
         let path = layout::next_segment(self.folder());
-        let file = Rc::new(open_or_make(&self.shard.io, &path).await?);
+        let file = Rc::new(self.open_or_make(&path).await?);
         let unnamed = SegmentId(engine_record::Offset::MAX);
         let next: Rc<SegmentFile<I>> = SegmentFile::made(unnamed, path, Rc::clone(&file), Space::UNWRITTEN);
-        next.allocate(&file, 1, self.allocation_steps()).await?;
+        let given = (&self.shard.io, &self.shard.descriptors);
+        next.allocate(given, &file, 1, self.allocation_steps()).await?;
+        self.shard.descriptors.used(&next);
         self.state.borrow_mut().ahead.next = Some(next);
         Ok(())
     }
 }
 
 /// A new file, or the one that an earlier run has left.
-async fn open_or_make<I: Io>(io: &I, path: &Path) -> Result<I::File, DiskError> {
-    let error = match io.open(path, OpenMode::New).await {
-        Ok(file) => return Ok(file),
+async fn open_or_make<I: Io>(io: &I, path: &Path) -> io::Result<I::File> {
+    match io.open(path, OpenMode::New).await {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => io.open(path, OpenMode::Existing).await,
-        Err(error) => Err(error),
-    };
-    error.map_err(|error| DiskError::new(DiskOperation::Open, path, &error))
+        made => made,
+    }
 }

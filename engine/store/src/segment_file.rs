@@ -1,7 +1,6 @@
 //! A segment's file: its descriptors, its space on disk, and who still needs it.
 
 use core::cell::{Cell, RefCell};
-use std::io;
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -120,8 +119,8 @@ impl<I: Io> SegmentFile<I> {
         let file = match known {
             Some(file) => file,
             None => {
-                let opened = io.open(&self.path, OpenMode::Existing).await;
-                Rc::new(opened.map_err(|error| self.not_opened(open, &error))?)
+                let opened = open.spare(io, async || io.open(&self.path, OpenMode::Existing).await).await;
+                Rc::new(opened.map_err(disk(DiskOperation::Open, &self.path))?)
             }
         };
         *self.direct.borrow_mut() = Some(Rc::clone(&file));
@@ -145,22 +144,13 @@ impl<I: Io> SegmentFile<I> {
         let file = match known {
             Some(file) => file,
             None => {
-                let opened = io.open_send_file(&self.path).await;
-                opened.map_err(|error| self.not_opened(open, &error))?
+                let opened = open.spare(io, async || io.open_send_file(&self.path).await).await;
+                opened.map_err(disk(DiskOperation::Open, &self.path))?
             }
         };
         *self.send.borrow_mut() = Some(file.clone());
         open.used(self);
         Ok(file)
-    }
-
-    /// Where there was no descriptor, another is given up: the next who tries may get it.
-    fn not_opened(&self, open: &Descriptors<I>, error: &io::Error) -> DiskError {
-        let error = DiskError::new(DiskOperation::Open, &self.path, error);
-        if error.is_no_descriptor() {
-            open.close_oldest();
-        }
-        error
     }
 
     /// Closes what nothing uses; whether nothing is open any more.
@@ -177,12 +167,19 @@ impl<I: Io> SegmentFile<I> {
     ///
     /// # Errors
     /// No space, or as the system says. What is known of the space stays true.
-    pub(crate) async fn allocate(&self, file: &I::File, end: u64, steps: Steps) -> Result<(), DiskError> {
+    pub(crate) async fn allocate(
+        &self,
+        (io, open): (&I, &Descriptors<I>),
+        file: &I::File,
+        end: u64,
+        steps: Steps,
+    ) -> Result<(), DiskError> {
         let _one_allocates = acquire(&self.allocating).await;
-        let mut allocated = self.allocated(file).await?;
+        let mut allocated = self.allocated((io, open), file).await?;
         while allocated < end {
             let step = self.next_step(allocated, end, steps);
-            file.allocate(allocated, step).await.map_err(disk(DiskOperation::Allocate, &self.path))?;
+            let given = open.spare(io, async || file.allocate(allocated, step).await).await;
+            given.map_err(disk(DiskOperation::Allocate, &self.path))?;
             allocated += step;
             let step = u32::try_from(step).unwrap_or(u32::MAX);
             self.space.set(Space { allocated: Some(allocated), step, ..self.space.get() });
@@ -198,12 +195,17 @@ impl<I: Io> SegmentFile<I> {
         to - allocated
     }
 
-    async fn allocated(&self, file: &I::File) -> Result<u64, DiskError> {
+    /// A file has space as far as it is long, once the holes are filled that a copy may have left.
+    async fn allocated(&self, (io, open): (&I, &Descriptors<I>), file: &I::File) -> Result<u64, DiskError> {
         if let Some(allocated) = self.space.get().allocated {
             return Ok(allocated);
         }
         let size = file.size().await.map_err(disk(DiskOperation::Open, &self.path))?;
         let allocated = size - size % BLOCK_BYTES as u64;
+        if allocated > 0 {
+            let filled = open.spare(io, async || file.allocate(0, allocated).await).await;
+            filled.map_err(disk(DiskOperation::Allocate, &self.path))?;
+        }
         self.space.set(Space { allocated: Some(allocated), ..self.space.get() });
         Ok(allocated)
     }

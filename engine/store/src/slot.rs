@@ -92,7 +92,7 @@ impl<I: Io> SlotWriter<I> {
         if entries.is_empty() {
             return Ok(());
         }
-        let change = self.open.is_some().then(|| self.encode_change(&entries));
+        let change = if self.open.is_some() { self.encode_change(&entries) } else { None };
         let needed = self.reserve.needed();
         let replaced = self.take_over(entries);
         let has_grown = self.reserve.needed() > needed;
@@ -124,10 +124,12 @@ impl<I: Io> SlotWriter<I> {
     async fn extend_slot(&mut self, shard: &Shard<I>, slot: Slot, needed: u64) -> Result<(), DiskError> {
         let path = shard.layout.checkpoint(shard.config.shard, slot);
         match &self.open {
-            Some(open) if self.slot == Some(slot) => self.space.extend(slot, &open.file, &path, needed).await,
+            Some(open) if self.slot == Some(slot) => {
+                self.space.extend(shard, slot, &open.file, &path, needed).await
+            }
             Some(_) | None => {
                 let file = open_slot(shard, slot).await?;
-                let extended = self.space.extend(slot, &file, &path, needed).await;
+                let extended = self.space.extend(shard, slot, &file, &path, needed).await;
                 // What is allocated is flushed: how closing goes changes nothing.
                 let _closed = file.close().await;
                 extended
@@ -149,11 +151,16 @@ impl<I: Io> SlotWriter<I> {
         self.slot.map_or(Slot::Zero, Slot::other)
     }
 
-    fn encode_change(&self, entries: &[(TopicPartition, Entry)]) -> Vec<u8> {
-        let bytes = entries
-            .iter()
-            .flat_map(|(at, entry)| checkpoint::encode_change(*at, entry, self.entries.get(at)));
-        bytes.collect()
+    /// `None` where it is larger than a change may be.
+    fn encode_change(&self, entries: &[(TopicPartition, Entry)]) -> Option<Vec<u8>> {
+        let mut change = Vec::new();
+        for (at, entry) in entries {
+            change.extend(checkpoint::encode_change(*at, entry, self.entries.get(at)));
+            if change.len() > frame::CHANGE_PAYLOAD_BYTES_MAX {
+                return None;
+            }
+        }
+        Some(change)
     }
 
     /// Answers what stood in the place of each entry.
@@ -191,7 +198,6 @@ impl<I: Io> SlotWriter<I> {
         if has_grown && !shard.is_closing() && !self.reserve.is_backed() {
             self.extend(shard, generation).await?;
         }
-        let change = change.filter(|change| change.len() <= frame::CHANGE_PAYLOAD_BYTES_MAX);
         let Some(change) = change else { return self.write_image(shard, generation).await };
         let has_room = self.open.as_ref().is_some_and(OpenSlot::has_room);
         let written = match has_room {
@@ -215,7 +221,7 @@ impl<I: Io> SlotWriter<I> {
         let path = shard.layout.checkpoint(shard.config.shard, slot);
         let open = self.open.as_mut().expect("a change is added to an open slot");
         let end = open.position + frame::frame_bytes(payload.len()) as u64;
-        self.space.allocate(slot, &open.file, &path, end).await?;
+        self.space.allocate(shard, slot, &open.file, &path, end).await?;
         let header = FrameHeader {
             kind: FrameKind::Change,
             generation,
@@ -233,36 +239,52 @@ impl<I: Io> SlotWriter<I> {
         let target = self.target();
         let path = shard.layout.checkpoint(shard.config.shard, target);
         let file = open_slot(shard, target).await?;
-        let payloads = self.image_payloads();
-        let bytes: usize = payloads.iter().map(|payload| frame::frame_bytes(payload.len())).sum();
-        self.space.allocate(target, &file, &path, bytes as u64).await?;
+        let image_bytes = self.image_bytes();
+        self.space.allocate(shard, target, &file, &path, image_bytes).await?;
         self.close().await;
         self.image += 1;
-        let mut open = OpenSlot { file, position: 0, image_bytes: bytes as u64, next_sequence: 0 };
-        let last = payloads.len() - 1;
-        for (number, payload) in payloads.iter().enumerate() {
-            let kind = if number == last { FrameKind::ImageEnd } else { FrameKind::Image };
-            let header = FrameHeader { kind, generation, image: self.image, sequence: open.next_sequence };
-            let written = open.write(shard, &frame::encode(header, payload)).await;
-            written.map_err(disk(DiskOperation::Write, &path))?;
-        }
+        let mut open = OpenSlot { file, position: 0, image_bytes, next_sequence: 0 };
+        let written = self.write_entries(shard, generation, &mut open).await;
+        written.map_err(disk(DiskOperation::Write, &path))?;
+        assert_eq!(open.position, image_bytes, "an image is as long as was said");
         open.file.flush().await.map_err(disk(DiskOperation::Flush, &path))?;
         self.slot = Some(target);
         self.open = Some(open);
         Ok(())
     }
 
-    /// All entries, in payloads of about a frame's size; one at least.
-    fn image_payloads(&self) -> Vec<Vec<u8>> {
-        let mut payloads = vec![Vec::new()];
-        for (at, entry) in &self.entries {
-            if payloads.last().is_some_and(|last| last.len() >= frame::IMAGE_PAYLOAD_BYTES) {
-                payloads.push(Vec::new());
+    /// What an image of all entries takes in its slot, in bytes.
+    fn image_bytes(&self) -> u64 {
+        let (mut bytes, mut payload) = (0, 0);
+        for entry in self.entries.values() {
+            if payload >= frame::IMAGE_PAYLOAD_BYTES {
+                bytes += frame::frame_bytes(payload);
+                payload = 0;
             }
-            let last = payloads.last_mut().expect("there is one from the start");
-            last.extend(checkpoint::encode(*at, entry));
+            payload += checkpoint::encoded_bytes(entry);
         }
-        payloads
+        (bytes + frame::frame_bytes(payload)) as u64
+    }
+
+    /// Writes all entries, in frames of about the same size, one at least. One frame at a time is in memory.
+    async fn write_entries(
+        &self,
+        shard: &Shard<I>,
+        generation: u64,
+        open: &mut OpenSlot<I>,
+    ) -> io::Result<()> {
+        let mut header = FrameHeader { kind: FrameKind::Image, generation, image: self.image, sequence: 0 };
+        let mut payload = Vec::new();
+        for (at, entry) in &self.entries {
+            if payload.len() >= frame::IMAGE_PAYLOAD_BYTES {
+                open.write(shard, &frame::encode(header, &payload)).await?;
+                header.sequence = open.next_sequence;
+                payload.clear();
+            }
+            payload.extend(checkpoint::encode(*at, entry));
+        }
+        header.kind = FrameKind::ImageEnd;
+        open.write(shard, &frame::encode(header, &payload)).await
     }
 
     /// Closes the open slot. Everything in it is flushed: how closing goes changes nothing.
@@ -275,13 +297,14 @@ impl<I: Io> SlotWriter<I> {
 
 /// The slot's file, made where it isn't there.
 async fn open_slot<I: Io>(shard: &Shard<I>, slot: Slot) -> Result<I::File, DiskError> {
-    let path = shard.layout.checkpoint(shard.config.shard, slot);
-    match shard.io.open(&path, OpenMode::Existing).await {
+    let (io, path) = (&shard.io, shard.layout.checkpoint(shard.config.shard, slot));
+    let open = async |mode| shard.descriptors.spare(io, async || io.open(&path, mode).await).await;
+    match open(OpenMode::Existing).await {
         Ok(file) => return Ok(file),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(DiskError::new(DiskOperation::Open, &path, &error)),
     }
-    let file = shard.io.open(&path, OpenMode::New).await.map_err(disk(DiskOperation::Open, &path))?;
+    let file = open(OpenMode::New).await.map_err(disk(DiskOperation::Open, &path))?;
     let folder = shard.layout.checkpoints();
     // Not to be left for later: the next time the file is there.
     shard.flush_folder(&folder).await?;

@@ -10,8 +10,8 @@ use std::rc::Rc;
 
 use engine_io::{BLOCK_BYTES, Buffer, DirectFile, Io, deadline};
 use engine_log::{
-    AfterTruncation, Boundary, BoundaryStep, Checkpoint, LeaderEpochs, Producers, RecoveryScan, ScanEnd,
-    SegmentId, TruncateError, TruncatePlan,
+    Boundary, BoundaryStep, Checkpoint, LeaderEpochs, Producers, RecoveryScan, ScanEnd, SegmentId,
+    TruncateError, TruncatePlan,
 };
 use engine_record::Offset;
 
@@ -34,7 +34,7 @@ impl<I: Io> Partition<I> {
         self.come_to_rest().await?;
         // A shutdown waits for it: what it records of the log is then how the cut has left it.
         let _work = self.begin_work();
-        let Some(plan) = self.plan_truncate(to).await? else { return Ok(()) };
+        let Some(plan) = self.plan_truncate(to).await? else { return self.rebuild_producers().await };
         self.set_cutting(true);
         let cut = self.cut(&plan).await;
         self.set_cutting(false);
@@ -80,11 +80,8 @@ impl<I: Io> Partition<I> {
             self.shard.fail(error);
             return Ok(self.shard.check()?);
         }
-        let left = self.complete_truncate(plan, &boundary);
-        match left {
-            AfterTruncation::Whole => Ok(()),
-            AfterTruncation::RebuildProducers => self.rebuild_producers().await,
-        }
+        self.complete_truncate(plan, &boundary);
+        self.rebuild_producers().await
     }
 
     async fn find_boundary(self: &Rc<Self>, plan: &TruncatePlan) -> Result<Boundary, StoreError> {
@@ -126,24 +123,32 @@ impl<I: Io> Partition<I> {
         Ok(())
     }
 
-    fn complete_truncate(self: &Rc<Self>, plan: &TruncatePlan, boundary: &Boundary) -> AfterTruncation {
+    fn complete_truncate(self: &Rc<Self>, plan: &TruncatePlan, boundary: &Boundary) {
         self.evict_tail();
-        let left = {
+        {
             let mut state = self.state.borrow_mut();
-            let left = state.log.complete_truncate(plan, boundary);
+            // The log knows by itself whether its producers are to be rebuilt.
+            let _left = state.log.complete_truncate(plan, boundary);
             state.segments.retain(|id, _| *id <= plan.segment);
             state.fill = Fill::new(boundary.end.position);
             state.recent_ends.clear();
             state.index_stored = (plan.segment, 0);
             state.truncations += 1;
-            left
-        };
+        }
         self.shard.progress.note(self.at);
-        left
     }
 
-    /// Replays the whole log: of a producer whose last batches went, older ones count again.
+    /// Replays the whole log where a cut asks for it: of a producer whose last batches went, older ones count again. Until
+    /// then no batch of a producer is taken; so where there is no descriptor it waits, and where it fails, the next cut
+    /// tries again, though it may have nothing to cut.
     async fn rebuild_producers(self: &Rc<Self>) -> Result<(), StoreError> {
+        if !self.state.borrow().log.needs_producers() {
+            return Ok(());
+        }
+        self.shard.with_descriptor(async || self.replay_producers().await).await
+    }
+
+    async fn replay_producers(self: &Rc<Self>) -> Result<(), StoreError> {
         let (config, ends) = {
             let state = self.state.borrow();
             let ends: Vec<_> =

@@ -4,10 +4,11 @@ mod support;
 
 use core::time::Duration;
 
-use engine_io::Io;
+use engine_io::{Io, Task};
 use engine_record::{CorruptBatch, LeaderEpoch, Offset, RecordBatch, TimestampType, UnverifiedBatch};
-use engine_store::{AppendError, AppendOrigin, Piece, ReadBound, ReadError, ReadRequest};
+use engine_store::{AppendError, AppendOrigin, Piece, ReadBound, ReadError, ReadRequest, StoreError};
 use proptest::prelude::*;
+use sim::CrashMode;
 use support::client::Client;
 use support::model::Model;
 use support::{EPOCH, Machine, append, at, batch, batch_of, end_of, partition};
@@ -389,5 +390,32 @@ proptest! {
             }
         }
         prop_assert_eq!(machine.run(client.read_all(&log, at(0), 50_000)), model.bytes_from(at(0)));
+    }
+}
+
+#[test]
+fn an_epoch_that_begins_beside_the_first_append_is_durable_before_its_own() {
+    for micros in (0..4_000).step_by(50) {
+        let machine = Machine::new(3_000 + micros);
+        let (_store, log) = machine.start_one();
+        let first = log.clone();
+        let task = machine.node.io().spawn(async move {
+            // It may be of the epoch that is over.
+            let _appended_or_fenced = append(&first, &batch(1, 1, 100)).await;
+        });
+        machine.pause(Duration::from_micros(micros));
+        if log.offsets().log_end > at(0) {
+            continue;
+        }
+        log.start_leader_epoch(LeaderEpoch(5)).unwrap();
+        machine.run(task.join());
+        let bytes = batch(2, 1, 100);
+        let (parsed, _) = RecordBatch::parse(&bytes).unwrap();
+        machine.run(log.append(parsed, AppendOrigin::Client, LeaderEpoch(5))).unwrap();
+        // Nothing of it is flushed, and all the same a leader of an older epoch is refused.
+        machine.crash(CrashMode::LoseAllUnflushed);
+        let (store, _) = machine.start();
+        let opened = machine.try_open(&store, partition(0)).map(drop);
+        assert!(matches!(opened, Err(StoreError::LeaderEpoch { .. })), "{opened:?} after {micros} us");
     }
 }

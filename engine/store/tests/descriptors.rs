@@ -12,7 +12,7 @@ use engine_store::AppendError;
 use sim::CrashMode;
 use support::client::Client;
 use support::model::Model;
-use support::{Machine, SimLog, append, at, batch, end_of, partition};
+use support::{Machine, SimLog, append, at, batch, batch_of, end_of, partition};
 
 const EMFILE: Option<i32> = Some(24);
 
@@ -146,4 +146,69 @@ fn a_truncation_waits_for_descriptors_once_it_has_begun() {
         let mut client = machine.run(Client::connect(&machine.node));
         assert!(machine.run(client.read_all(&log, at(0), 10_000_000)) == model.bytes_from(at(0)), "{seed}");
     }
+}
+
+#[test]
+fn files_that_nothing_uses_give_their_descriptors_to_those_that_are_made() {
+    let machine = machine(2_360);
+    let (store, _) = machine.start();
+    let logs: Vec<_> = (0..8).map(|number| machine.open(&store, partition(number))).collect();
+    let counted = store.clone();
+    machine.disk().refuse_descriptors(move |path| {
+        path.extension().is_some_and(|extension| extension == "log") && counted.metrics().descriptors_now >= 3
+    });
+    for seed in 0..30 {
+        for log in &logs {
+            machine.append_flushed(log, &batch(seed, 1, 6_000));
+        }
+    }
+    assert!(store.metrics().descriptors_now <= 3);
+    machine.disk().heal();
+    machine.run(store.shutdown()).unwrap();
+}
+
+#[test]
+fn a_cut_waits_for_descriptors_to_learn_which_producers_are_left() {
+    for skipped in 0..12_u64 {
+        let mut machine = machine(2_300 + skipped);
+        machine.config.tail_bytes_per_partition = 8 << 10;
+        let (_store, log) = machine.start_one();
+        for number in 0..30 {
+            machine.append_flushed(&log, &batch_of(7, number, 1, 6_000));
+        }
+        machine.pause(machine.config.idle_after * 3);
+        let mut asked = 0;
+        machine.disk().refuse_descriptors(move |path| {
+            let is_segment = path.extension().is_some_and(|extension| extension == "log");
+            asked += u64::from(is_segment);
+            is_segment && (skipped + 1..skipped + 40).contains(&asked)
+        });
+        // Before the cut is begun, want of descriptors may refuse it; then it is as if it had never been asked for.
+        if let Err(error) = machine.run(log.truncate(at(10))) {
+            assert_eq!(log.offsets().log_end, at(30), "{error}");
+        }
+        machine.disk().heal();
+        machine.run(log.truncate(at(10))).unwrap();
+        assert_eq!(log.offsets().log_end, at(10));
+        machine.append_flushed(&log, &batch_of(7, 10, 1, 100));
+    }
+}
+
+#[test]
+fn a_cut_whose_producers_could_not_be_read_is_mended_by_the_next() {
+    let mut machine = machine(2_350);
+    machine.config.tail_bytes_per_partition = 8 << 10;
+    let (_store, log) = machine.start_one();
+    for number in 0..30 {
+        machine.append_flushed(&log, &batch_of(7, number, 1, 6_000));
+    }
+    machine.pause(machine.config.idle_after * 3);
+    machine.disk().refuse_descriptors(|path| path.ends_with("00000000000000000000.log"));
+    let io = machine.node.io();
+    let (cutting, until) = (log.clone(), io.now().after(Duration::from_secs(5)));
+    let dropped = machine.run(engine_io::deadline(&io, until, cutting.truncate(at(10))));
+    assert!(dropped.is_none() && log.offsets().log_end == at(10), "it waits for a descriptor");
+    machine.disk().heal();
+    machine.run(log.truncate(at(10))).unwrap();
+    machine.append_flushed(&log, &batch_of(7, 10, 1, 100));
 }

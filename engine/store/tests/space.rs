@@ -3,8 +3,10 @@
 mod support;
 
 use core::time::Duration;
+use std::path::Path;
+use std::rc::Rc;
 
-use engine_io::{DirectFile, Io, OpenMode};
+use engine_io::{BLOCK_BYTES, Buffer, DirectFile, Io, OpenMode};
 use engine_store::{AppendError, ReadBound, ReadError, ReadRequest};
 use sim::CrashMode;
 use support::client::Client;
@@ -345,4 +347,39 @@ fn on_a_full_drive_a_start_reads_and_deletes_and_what_is_deleted_makes_room() {
         let mut client = machine.run(Client::connect(&machine.node));
         assert_eq!(machine.run(client.read_all(&log, at(0), 60_000)), model.bytes_from(at(0)));
     }
+}
+
+#[test]
+fn a_segment_that_was_copied_with_holes_has_no_space_where_the_drive_has_none() {
+    let machine = Machine::new(77);
+    let (store, log) = machine.start_one();
+    let mut model = Model::default();
+    let bytes = batch(1, 2, 3_000);
+    model.appended(&machine.append_flushed(&log, &bytes), &bytes);
+    machine.run(store.shutdown()).unwrap();
+    drop((store, log));
+    let path = machine.segment(partition(0), 0);
+    machine.run(leave_holes(&machine.node.io(), &path));
+    let (_store, log) = machine.start_one();
+    machine.disk().set_capacity(machine.disk().used_bytes());
+    assert_eq!(machine.run(append(&log, &batch(2, 2, 3_000))), Err(AppendError::StorageFull));
+    machine.disk().set_capacity(1 << 40);
+    let bytes = batch(3, 2, 3_000);
+    model.appended(&machine.append_flushed(&log, &bytes), &bytes);
+    let mut client = machine.run(Client::connect(&machine.node));
+    assert_eq!(machine.run(client.read_all(&log, at(0), 100_000)), model.bytes_from(at(0)));
+}
+
+/// Makes the file one of its first block and a hole.
+async fn leave_holes(io: &impl Io, path: &Path) {
+    let old = io.open(path, OpenMode::Existing).await.unwrap();
+    let size = old.size().await.unwrap();
+    let mut block = io.buffer(BLOCK_BYTES);
+    block.as_mut_slice().copy_from_slice(old.read(0, BLOCK_BYTES).await.unwrap().as_ref());
+    io.remove_file(path).await.unwrap();
+    let copy = io.open(path, OpenMode::New).await.unwrap();
+    copy.write(0, Rc::new(block)).await.unwrap();
+    copy.truncate(size).await.unwrap();
+    copy.flush().await.unwrap();
+    io.flush_folder(path.parent().unwrap()).await.unwrap();
 }

@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use engine_record::NodeId;
+use engine_store::IDLE_DESCRIPTORS_MAX;
 
 use crate::settings::{BrokerSettings, SettingError};
 
@@ -88,6 +89,9 @@ pub struct Limits {
     pub reply_bytes: u64,
     /// Memory for chunks being written and the tails kept for readers, in bytes; appends wait meanwhile.
     pub pool_bytes: u64,
+    /// Segment files kept open though nothing uses them, for direct I/O and for sending each; the one that was used longest ago
+    /// is closed for the next.
+    pub idle_files: usize,
     /// How long a shutdown waits for clients and for files being removed; what the disk takes to close the logs comes on
     /// top.
     pub drain: Duration,
@@ -104,6 +108,7 @@ impl Default for Limits {
             list_bytes: 16 << 20,
             reply_bytes: 128 << 20,
             pool_bytes: 256 << 20,
+            idle_files: IDLE_DESCRIPTORS_MAX,
             drain: Duration::from_secs(5),
         }
     }

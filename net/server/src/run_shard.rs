@@ -93,6 +93,7 @@ async fn begin<I: Io>(
     })?;
     let mut store = StoreConfig::new(seat.config.data_folder.clone(), seat.shard, seat.config.shards);
     store.flush_scope = seat.flush_scope;
+    store.idle_descriptors_max = seat.config.limits.idle_files;
     store.pool_bytes = usize::try_from(seat.config.limits.pool_bytes).unwrap_or(usize::MAX);
     let (store, recovery) =
         Store::open(io, store).await.map_err(|error| NodeError::Store { shard: seat.shard, error })?;

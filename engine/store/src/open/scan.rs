@@ -66,7 +66,7 @@ pub(super) async fn scan_chain<I: Io>(
     loop {
         let id = start.summary.segment;
         let begin = start.begin().position;
-        let file = if on_disk.contains(&id) { Some(open(&shard.io, folder, id).await?) } else { None };
+        let file = if on_disk.contains(&id) { Some(open(shard, folder, id).await?) } else { None };
         let outcome = scan_segment(shard, folder, start, config, file.as_ref()).await?;
         files.extend(file.map(|file| (id, file)));
         bytes += u64::from(outcome.segment.summary.end_position - begin);
@@ -95,9 +95,10 @@ fn judge(folder: &Path, id: SegmentId, outcome: &ScanOutcome) -> Result<Option<B
     }
 }
 
-async fn open<I: Io>(io: &I, folder: &Path, id: SegmentId) -> Result<I::File, DiskError> {
-    let path = layout::segment(folder, id.0);
-    io.open(&path, OpenMode::Existing).await.map_err(disk(DiskOperation::Open, &path))
+async fn open<I: Io>(shard: &Shard<I>, folder: &Path, id: SegmentId) -> Result<I::File, DiskError> {
+    let (io, path) = (&shard.io, layout::segment(folder, id.0));
+    let opened = shard.descriptors.spare(io, async || io.open(&path, OpenMode::Existing).await).await;
+    opened.map_err(disk(DiskOperation::Open, &path))
 }
 
 async fn scan_segment<I: Io>(

@@ -25,18 +25,28 @@ pub(super) struct TooFewFiles {
     shards: u16,
 }
 
-/// How many connections each of `shards` shards may have where `open_files` may be open at once, connections included.
-/// Where that is little, files get half of it: they are closed and opened again more often then.
-pub(super) fn connections_max(open_files: u64, shards: u16) -> Result<u64, TooFewFiles> {
+/// What each shard gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shares {
+    /// Connections at most.
+    pub(super) connections: u64,
+    /// Segment files that may stay open though nothing uses them.
+    pub(super) idle_files: u64,
+}
+
+/// What each of `shards` shards gets where `open_files` may be open at once. Where that is little, files get half of it:
+/// they are closed and opened again more often then.
+pub(super) fn share_out(open_files: u64, shards: u16) -> Result<Shares, TooFewFiles> {
     let count = u64::from(shards);
     let fixed = FIXED + count * FIXED_PER_SHARD;
     let left = open_files.saturating_sub(fixed);
-    let connections = left.saturating_sub((count * FILES_PER_SHARD).min(left.div_ceil(2))) / count;
+    let files = (count * FILES_PER_SHARD).min(left.div_ceil(2));
+    let connections = (left - files) / count;
     if connections < CONNECTIONS_MIN {
         let wanted = fixed + 2 * count * CONNECTIONS_MIN;
         return Err(TooFewFiles { found: open_files, wanted, shards });
     }
-    Ok(connections)
+    Ok(Shares { connections, idle_files: files / count * IDLE_DESCRIPTORS_MAX as u64 / FILES_PER_SHARD })
 }
 
 #[cfg(test)]
@@ -47,23 +57,25 @@ mod tests {
     fn files_are_kept_back_whatever_the_limit_and_all_shards_together_stay_below_it() {
         for shards in [1, 2, 7, 64, 1_000] {
             for open_files in [256, 1_024, 4_096, 20_000, 65_536, 1 << 20, u64::MAX] {
-                let Ok(connections) = connections_max(open_files, shards) else { continue };
+                let Ok(Shares { connections, idle_files }) = share_out(open_files, shards) else { continue };
                 let count = u64::from(shards);
                 let kept = open_files - connections * count;
-                let files = (count * FILES_PER_SHARD).min((open_files - FIXED - count * FIXED_PER_SHARD) / 2);
-                assert!(kept >= files + FIXED + count * FIXED_PER_SHARD, "{open_files} by {shards}");
+                // Each may be open for writing and for sending, and as many again in use.
+                let files = 3 * idle_files;
+                assert!(idle_files > 0 && idle_files <= IDLE_DESCRIPTORS_MAX as u64);
+                assert!(kept >= count * (files + FIXED_PER_SHARD) + FIXED, "{open_files} by {shards}");
             }
         }
-        assert_eq!(connections_max(20_000, 2), Ok(8_384));
-        assert_eq!(connections_max(1_024, 1), Ok(448));
+        assert_eq!(share_out(20_000, 2), Ok(Shares { connections: 8_384, idle_files: 512 }));
+        assert_eq!(share_out(1_024, 1), Ok(Shares { connections: 448, idle_files: 149 }));
     }
 
     #[test]
     fn what_is_said_to_be_enough_is_enough_and_one_less_is_not() {
         for shards in [1, 2, 7, 1_000] {
-            let TooFewFiles { wanted, .. } = connections_max(64, shards).unwrap_err();
-            assert_eq!(connections_max(wanted, shards), Ok(CONNECTIONS_MIN));
-            assert!(connections_max(wanted - 1, shards).is_err());
+            let TooFewFiles { wanted, .. } = share_out(64, shards).unwrap_err();
+            assert_eq!(share_out(wanted, shards).unwrap().connections, CONNECTIONS_MIN);
+            assert!(share_out(wanted - 1, shards).is_err());
         }
     }
 }

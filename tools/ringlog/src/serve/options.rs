@@ -10,7 +10,7 @@ use tuning::Cores;
 
 use super::Arguments;
 use super::config_file::read_file;
-use super::descriptors::connections_max;
+use super::descriptors::share_out;
 use super::listener::listener;
 use crate::failure::Failure;
 
@@ -132,8 +132,9 @@ fn limits(broker: &BrokerSettings, shards: u16) -> Limits {
 /// The limits with no more connections than there are descriptors for, besides those of files.
 fn within_open_files(limits: Limits, shards: u16) -> Result<Limits, Failure> {
     let open_files = tuning::raise_open_files().map_err(Failure::machine)?.soft.unwrap_or(u64::MAX);
-    let most = connections_max(open_files, shards).map_err(Failure::machine)?;
-    let connections = limits.connections.min(usize::try_from(most).unwrap_or(usize::MAX));
+    let shares = share_out(open_files, shards).map_err(Failure::machine)?;
+    let connections = limits.connections.min(usize::try_from(shares.connections).unwrap_or(usize::MAX));
+    let idle_files = limits.idle_files.min(usize::try_from(shares.idle_files).unwrap_or(usize::MAX));
     if connections < limits.connections {
         tracing::warn!(
             open_files,
@@ -142,7 +143,7 @@ fn within_open_files(limits: Limits, shards: u16) -> Result<Limits, Failure> {
              files: raise nofile"
         );
     }
-    Ok(Limits { connections, ..limits })
+    Ok(Limits { connections, idle_files, ..limits })
 }
 
 /// The machine's memory, or what a modest machine has where that can't be read.
