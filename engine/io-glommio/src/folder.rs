@@ -45,11 +45,19 @@ pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let neighbour = PathBuf::from(neighbour);
     // Before anything is changed: later there may be no descriptor for it.
     let folder = File::open(parent(path))?;
-    let mut file = File::create(&neighbour)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(&neighbour, path)?;
+    let renamed = write_flushed(&neighbour, bytes).and_then(|()| fs::rename(&neighbour, path));
+    if let Err(error) = renamed {
+        // On a full drive it would keep the space that it has got.
+        let _removed_or_not = fs::remove_file(&neighbour);
+        return Err(error);
+    }
     folder.sync_all()
+}
+
+fn write_flushed(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
 }
 
 /// The files being replaced by any thread of the process.

@@ -119,7 +119,9 @@ async fn find<I: Io>(shard: &Rc<Shard<I>>, opening: &Opening) -> Result<Found, S
     let first = found.log.segments().next().expect("a log has a segment");
     // What a deletion of old segments had begun with.
     for left in on_disk.before(first.id()) {
-        remove(&shard.io, &left).await?;
+        if let Err(error) = remove(&shard.io, &left).await {
+            tracing::warn!(%error, partition = %opening.at, "a deleted segment's file stays; the next start tries again");
+        }
     }
     Ok(found)
 }

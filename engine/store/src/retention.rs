@@ -2,7 +2,8 @@
 //!
 //! The order is what makes it safe. First the log forgets the segments, so that no read begins in them. Then the
 //! checkpoint says so, durably. Then the files go, the oldest first, each once no reader is left in it. A crash in between
-//! leaves files before the log's first segment, and opening it removes them.
+//! leaves files before the log's first segment, and opening it removes them. A reader that takes nothing is waited for as
+//! long as a deletion of all waits.
 //!
 //! Where all that the log has is to go, an empty segment is begun first: a log always has one that is appended to.
 
@@ -10,7 +11,7 @@ use std::rc::Rc;
 
 use engine_io::Io;
 use engine_log::SegmentId;
-use engine_record::Timestamp;
+use engine_record::{Instant, Timestamp};
 
 use crate::error::{AppendError, DiskError, StoreError, WaitError};
 use crate::layout;
@@ -25,12 +26,16 @@ pub struct Deleted {
     pub segments: u64,
     /// Bytes of batches in them.
     pub bytes: u64,
+    /// Segments whose files are still being read.
+    pub held: u64,
 }
 
 /// A segment that the log has forgotten, and whose file is still there.
 pub(crate) struct Retired<I: Io> {
     segment: Rc<SegmentFile<I>>,
     bytes: u64,
+    /// When the log forgot it.
+    since: Instant,
 }
 
 impl<I: Io> Partition<I> {
@@ -62,12 +67,14 @@ impl<I: Io> Partition<I> {
         self.state.borrow().log.plan_retention_roll(now)
     }
 
-    /// Begins a segment where the active one is to go as well. Under the turn. Where there is no space for it, that stays.
+    /// Begins a segment where the active one is to go as well. Under the turn. Where there is no space or no
+    /// descriptor for it, that stays.
     async fn roll_active(self: &Rc<Self>, now: Timestamp) -> Result<(), StoreError> {
         let Some(new) = self.retention_roll(now) else { return Ok(()) };
         match self.add_segment(new).await {
             Ok(()) => {}
             Err(AppendError::StorageFull) => return Ok(()),
+            Err(AppendError::Unavailable(error)) if error.is_no_descriptor() => return Ok(()),
             Err(error) => return Err(refused(error)),
         }
         // The checkpoint will name it, and no append may ever make it durable.
@@ -89,6 +96,7 @@ impl<I: Io> Partition<I> {
 
     /// Lets the log forget what is due.
     fn retire_due(&self, now: Timestamp) {
+        let since = self.shard.io.now();
         let mut state = self.state.borrow_mut();
         let plan = state.log.delete_plan(now);
         if plan.is_empty() {
@@ -99,7 +107,7 @@ impl<I: Io> Partition<I> {
         state.log.complete_delete(&plan);
         for (id, bytes) in sizes {
             if let Some(segment) = state.segments.remove(&id) {
-                state.retired.push_back(Retired { segment, bytes });
+                state.retired.push_back(Retired { segment, bytes, since });
             }
         }
         drop(state);
@@ -114,7 +122,8 @@ impl<I: Io> Partition<I> {
         self.wake();
     }
 
-    /// Removes the files nobody reads, up to the first that somebody does: what is left is always one piece of the log.
+    /// Removes the files nobody reads, up to the first that somebody does: what is left is always one piece of the log. A
+    /// reader that takes longer than readers may isn't waited for: its file ends where it is.
     async fn remove_retired(&self) -> Result<Deleted, DiskError> {
         let mut deleted = Deleted::default();
         while let Some((segment, bytes)) = self.next_retired() {
@@ -125,6 +134,7 @@ impl<I: Io> Partition<I> {
             deleted.segments += 1;
             deleted.bytes += bytes;
         }
+        deleted.held = self.state.borrow().retired.len() as u64;
         self.shard.counters.count(|metrics| {
             metrics.segments_deleted += deleted.segments;
             metrics.bytes_deleted += deleted.bytes;
@@ -134,7 +144,9 @@ impl<I: Io> Partition<I> {
 
     fn next_retired(&self) -> Option<(Rc<SegmentFile<I>>, u64)> {
         let state = self.state.borrow();
-        let oldest = state.retired.front().filter(|oldest| !oldest.segment.is_held())?;
+        let (now, patience) = (self.shard.io.now(), self.shard.config.readers_deadline);
+        let may_go = |oldest: &&Retired<I>| !oldest.segment.is_held() || now.since(oldest.since) >= patience;
+        let oldest = state.retired.front().filter(may_go)?;
         Some((Rc::clone(&oldest.segment), oldest.bytes))
     }
 }

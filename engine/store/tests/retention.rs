@@ -210,7 +210,8 @@ fn a_file_that_is_read_stays_until_its_reader_lets_go() {
     let model = filled(&machine, &log, 40);
     let read = read_at(&machine, &log, at(0)).unwrap();
     assert!(read.holds_segment());
-    assert_eq!(delete(&machine, &log), Deleted::default());
+    let deleted = delete(&machine, &log);
+    assert!(deleted.segments == 0 && deleted.held > 3, "{deleted:?}");
     assert_eq!(files(&machine, "log").first(), Some(&0));
     assert!(log.offsets().log_start > at(0), "it is no more offered");
     assert!(matches!(read_at(&machine, &log, at(0)), Err(ReadError::OutOfRange { .. })));
@@ -220,6 +221,24 @@ fn a_file_that_is_read_stays_until_its_reader_lets_go() {
     assert_eq!(bytes, model.bytes_from(at(0))[..bytes.len()]);
     assert!(delete(&machine, &log).segments > 3);
     assert_eq!(files(&machine, "log").first(), Some(&log.offsets().log_start.value()));
+}
+
+#[test]
+fn a_reader_that_takes_nothing_is_not_waited_for_longer_than_readers_may_take() {
+    let mut machine = machine(306);
+    machine.config.readers_deadline = Duration::from_secs(3);
+    let (_store, log) = machine.start_one();
+    let model = filled(&machine, &log, 40);
+    let read = read_at(&machine, &log, at(0)).unwrap();
+    assert!(delete(&machine, &log).held > 3);
+    machine.pause(Duration::from_secs(2));
+    assert_eq!(delete(&machine, &log).segments, 0);
+    machine.pause(Duration::from_secs(2));
+    let deleted = delete(&machine, &log);
+    assert!(deleted.segments > 3 && deleted.held == 0, "{deleted:?}");
+    assert_eq!(files(&machine, "log").first(), Some(&log.offsets().log_start.value()));
+    drop(read);
+    check(&machine, &log, &model);
 }
 
 #[test]
@@ -417,4 +436,51 @@ fn a_partition_is_deleted_while_its_old_segments_are() {
         let left = machine.run(machine.node.io().list_folder(&machine.folder(partition(0))));
         assert_eq!(left.map_err(|error| error.kind()), Err(std::io::ErrorKind::NotFound));
     }
+}
+
+#[test]
+fn a_log_that_no_checkpoint_knows_may_be_emptied_and_crash() {
+    let mut starts = std::collections::BTreeSet::new();
+    for micros in (0..9_000).step_by(61) {
+        let machine = all_too_old(400 + micros);
+        let (store, log) = machine.start_one();
+        let model = filled(&machine, &log, 40);
+        machine.run(store.shutdown()).unwrap();
+        drop((store, log));
+        let (io, checkpoints) = (machine.node.io(), machine.config.folder.join("checkpoints"));
+        for slot in ["0.0", "0.1"] {
+            machine.run(io.remove_file(&checkpoints.join(slot))).unwrap();
+        }
+        machine.run(io.flush_folder(&checkpoints)).unwrap();
+        let (store, log) = machine.start_one();
+        assert_eq!(store.metrics().recoveries, 1, "it was looked through");
+        log.advance_high_watermark(model.end());
+        let deleting = log.clone();
+        let _task = machine.node.io().spawn(async move {
+            deleting.delete_old_segments().await.unwrap();
+        });
+        machine.pause(Duration::from_micros(micros));
+        machine.crash(CrashMode::KeepRandomSectors);
+        let (_store, log) = machine.start_one();
+        starts.insert(log.offsets().log_start);
+        check(&machine, &log, &model);
+        assert_eq!(machine.append_flushed(&log, &batch(99, 2, 3_000)).base_offset, model.end());
+    }
+    assert!(starts.len() > 1, "before and after: {starts:?}");
+}
+
+#[test]
+fn without_a_descriptor_for_a_new_segment_the_sealed_ones_go() {
+    let machine = all_too_old(320);
+    let (_store, log) = machine.start_one();
+    let model = filled(&machine, &log, 40);
+    let sealed = files(&machine, "log").len() as u64 - 1;
+    // Without a spare one.
+    machine.pause(machine.config.idle_after * 3);
+    let next = format!("{:020}.log", model.end().value());
+    machine.disk().refuse_descriptors(move |path| path.ends_with(&next));
+    assert_eq!(delete(&machine, &log).segments, sealed);
+    machine.disk().heal();
+    assert_eq!(delete(&machine, &log).segments, 1);
+    assert_eq!((log.offsets().log_start, log.size_bytes()), (model.end(), 0));
 }

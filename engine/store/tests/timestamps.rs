@@ -4,9 +4,10 @@
 mod support;
 
 use core::cell::Cell;
+use core::time::Duration;
 use std::rc::Rc;
 
-use engine_io::{Buffer, DirectFile, Io, OpenMode};
+use engine_io::{Buffer, DirectFile, Io, OpenMode, Task};
 use engine_record::{
     BATCH_HEADER_BYTES, BatchBuilder, Compression, NewRecord, Timestamp, compress, set_max_timestamp,
 };
@@ -243,5 +244,38 @@ fn unreadable_records_with_a_wrong_checksum_are_damage() {
         });
         let [line] = &lines[..] else { panic!("{codec:?}: {lines:#?}") };
         assert!(line.starts_with("ERROR records can't be read."), "{line}");
+    }
+}
+
+#[test]
+fn a_time_is_found_while_old_segments_go() {
+    for micros in (0..6_000).step_by(40) {
+        let mut machine = Machine::new(7_000 + micros);
+        machine.log_config.segment_bytes = 20_000;
+        machine.log_config.retention_age = None;
+        let (store, log) = machine.start_one();
+        for time in 0..60 {
+            machine.append_flushed(&log, &timed(Compression::None, [time], 6_000));
+        }
+        log.advance_high_watermark(at(60));
+        machine.run(store.shutdown()).unwrap();
+        drop((store, log));
+        // From here on indexes are read from their files.
+        machine.log_config.retention_bytes = Some(45_000);
+        let (_store, log) = machine.start_one();
+        let (finding, deleting, io) = (log.clone(), log.clone(), machine.node.io());
+        let found = Rc::new(Cell::new(None));
+        let known = Rc::clone(&found);
+        let find = io.spawn(async move {
+            known.set(finding.find_timestamp(Timestamp(58)).await.unwrap());
+        });
+        let pause = machine.node.io();
+        let delete = io.spawn(async move {
+            pause.sleep(Duration::from_micros(micros)).await;
+            deleting.delete_old_segments().await.unwrap();
+        });
+        machine.run(find.join());
+        machine.run(delete.join());
+        assert_eq!(found.get().map(|found| found.offset), Some(at(58)), "after {micros} us");
     }
 }

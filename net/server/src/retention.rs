@@ -3,10 +3,13 @@
 //! Each shard looks at its own partitions, one after the other, so that at any time it deletes of one. What is to go is
 //! decided by the log and carried out by the store.
 
+use core::cell::RefCell;
 use core::time::Duration;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use engine_io::Io;
+use engine_io::{Io, Signal, deadline};
+use engine_record::{Instant, TopicPartition};
 use engine_store::StoreError;
 
 use crate::notices::Notice;
@@ -16,21 +19,69 @@ use crate::shard::Shard;
 /// The first look comes this long after the start at the latest: a start has other things to do.
 const FIRST_AFTER: Duration = Duration::from_secs(30);
 
+/// Where files are still being read, the next look comes this long after: as long as readers may take.
+const AGAIN_AFTER: Duration = Duration::from_secs(10);
+
+/// Partitions to be looked at before all are.
+pub(crate) struct Retention {
+    wanted: RefCell<BTreeMap<TopicPartition, Instant>>,
+    signal: Signal,
+}
+
+impl Retention {
+    pub(crate) fn new() -> Self {
+        Self { wanted: RefCell::default(), signal: Signal::new() }
+    }
+
+    /// Has the partition looked at then, or earlier where that was wanted already.
+    pub(crate) fn want(&self, at: TopicPartition, when: Instant) {
+        let mut wanted = self.wanted.borrow_mut();
+        wanted.entry(at).and_modify(|known| *known = (*known).min(when)).or_insert(when);
+        self.signal.notify();
+    }
+
+    /// Waits for the time of the next one.
+    async fn next<I: Io>(&self, io: &I) -> TopicPartition {
+        loop {
+            let signal = self.signal.wait();
+            let first = self.wanted.borrow().iter().map(|(at, when)| (*when, *at)).min();
+            match first {
+                Some((when, at)) if when <= io.now() => {
+                    self.wanted.borrow_mut().remove(&at);
+                    return at;
+                }
+                Some((when, _)) => drop(deadline(io, when, signal).await),
+                None => signal.await,
+            }
+        }
+    }
+}
+
 /// Looks again and again for what is to be deleted, until the task is dropped.
 pub(crate) async fn enforce<I: Io>(shard: Rc<Shard<I>>) {
     let every = shard.config().broker.retention_check_interval;
-    shard.io().sleep(every.min(FIRST_AFTER)).await;
+    let mut due = shard.io().now().after(every.min(FIRST_AFTER));
     loop {
+        if let Some(wanted) = deadline(shard.io(), due, shard.retention().next(shard.io())).await {
+            if let Ok(partition) = shard.partition(wanted) {
+                delete_old_segments(&shard, &partition).await;
+            }
+            continue;
+        }
         for partition in shard.open_partitions() {
             delete_old_segments(&shard, &partition).await;
             shard.io().yield_now().await;
         }
-        shard.io().sleep(every).await;
+        due = shard.io().now().after(every);
     }
 }
 
 async fn delete_old_segments<I: Io>(shard: &Shard<I>, partition: &Partition<I>) {
-    match partition.log().delete_old_segments().await {
+    let log = partition.log();
+    match log.delete_old_segments().await {
+        Ok(deleted) if deleted.held > 0 => {
+            shard.retention().want(log.topic_partition(), shard.io().now().after(AGAIN_AFTER));
+        }
         // A failed store ends the node, and says why itself.
         Ok(_) | Err(StoreError::Closed | StoreError::Failed(_)) => {}
         Err(error) => shard.notice(Notice::RetentionFailed, |held_back| {

@@ -485,7 +485,11 @@ impl Given<'_> {
     fn unless_unlimited(self) -> Result<Option<u64>, SettingError> {
         match self.value.trim() {
             "-1" => Ok(None),
-            limit => limit.parse().map(Some).map_err(|_| self.wrong("a number from 0, or -1 for no limit")),
+            limit => {
+                let expected = "a number from 0 to 9223372036854775807, or -1 for no limit";
+                let limit = limit.parse().ok().filter(|limit| i64::try_from(*limit).is_ok());
+                limit.map(Some).ok_or_else(|| self.wrong(expected))
+            }
         }
     }
 

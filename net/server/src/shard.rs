@@ -30,6 +30,7 @@ use crate::partition::Partition;
 use crate::reopening::Reopening;
 use crate::reply_memory::{self, ReplyMemory};
 use crate::request_memory::RequestMemory;
+use crate::retention::Retention;
 use crate::tasks::Tasks;
 
 /// One shard.
@@ -52,6 +53,7 @@ pub(crate) struct Shard<I: Io> {
     /// Whose turn it is to make a long answer.
     making: Budget,
     lookups: Lookups,
+    retention: Retention,
     metrics: Metrics,
     notices: Notices,
     producer_ids: ProducerIds,
@@ -115,6 +117,7 @@ impl<I: Io> Shard<I> {
             reply_memory: ReplyMemory::new(config.limits.reply_bytes),
             making: Budget::new(1),
             lookups: Lookups::new(),
+            retention: Retention::new(),
             config,
             store,
             control,
@@ -186,6 +189,10 @@ impl<I: Io> Shard<I> {
 
     pub(crate) fn lookups(&self) -> &Lookups {
         &self.lookups
+    }
+
+    pub(crate) fn retention(&self) -> &Retention {
+        &self.retention
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {

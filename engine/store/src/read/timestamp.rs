@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 use engine_io::Io;
-use engine_log::{BatchPosition, BatchWalk, TimestampCandidate, WalkStop};
+use engine_log::{BatchPosition, BatchWalk, LogOffsets, TimestampCandidate, WalkStop};
 use engine_record::{
     BATCH_HEADER_BYTES, BatchHeader, Compression, CorruptBatch, DecompressError, Decompression, LeaderEpoch,
     Offset, RecordBatch, Records, Timestamp,
@@ -66,8 +66,10 @@ impl<I: Io> Partition<I> {
             self.not_cutting().await?;
             self.check()?;
             let candidate = {
-                let state = self.state.borrow();
-                state.log.find_timestamp_from(time, from)
+                let log = &self.state.borrow().log;
+                // Either end may have moved meanwhile.
+                let LogOffsets { log_start, log_end, .. } = *log.offsets();
+                log.find_timestamp_from(time, from.clamp(log_start, log_end))
             };
             let Some(candidate) = self.with_index(candidate).await? else { continue };
             let Some(candidate) = candidate else { return Ok(None) };

@@ -279,7 +279,7 @@ struct WalFile<I: Io> {
     position: u64,
     /// What is in it already.
     tail: Vec<u8>,
-    /// Below it the file has space, in bytes.
+    /// Below it the file has space, in bytes: as far as it is long, once the holes are filled that a copy may have left.
     allocated: u64,
 }
 
@@ -310,7 +310,10 @@ impl<I: Io> WalFile<I> {
         let block = end / BLOCK_BYTES * BLOCK_BYTES;
         let tail = bytes[block..end].to_vec();
         let position = u64::try_from(block).expect("a file's size has 64 bits");
-        let allocated = u64::try_from(bytes.len()).expect("a file's size has 64 bits");
+        let size = u64::try_from(bytes.len()).expect("a file's size has 64 bits");
+        let used = position + tail.len().next_multiple_of(BLOCK_BYTES) as u64;
+        let filled = file.allocate(0, size).await.map_err(failed("allocation", path));
+        let allocated = if unless_refused(filled)? { size } else { used };
         let mut wal = Self { io: io.clone(), path: path.to_owned(), file, position, tail, allocated };
         if recovered.is_torn() {
             wal.zero(bytes.len() - block).await?;
@@ -419,6 +422,42 @@ mod tests {
             files.make_space().await.unwrap();
             assert!(files.admit(1 << 20, Leave::ForDeletions));
         });
+    }
+
+    #[test]
+    fn a_log_that_was_copied_with_holes_has_no_space_where_the_drive_has_none() {
+        let sim = Sim::new(5);
+        let node = sim.node();
+        let (io, disk, folder) = (node.io(), node.disk(), Path::new("/data"));
+        sim.block_on(async {
+            let begun = genesis::alone(ClusterId([1; 16]), NodeId(1));
+            create(&io, folder, &begun.snapshot, &begun.frame).await.unwrap();
+            let (files, ..) = MetadataFiles::open(&io, folder).await.unwrap();
+            let (path, size) = (files.wal.path.clone(), files.wal.allocated);
+            drop(files);
+            leave_holes(&io, &path, size).await;
+            let capacity = disk.used_bytes();
+            disk.set_capacity(capacity);
+            let (mut files, ..) = MetadataFiles::open(&io, folder).await.unwrap();
+            assert!(!files.admit(COMMAND_BYTES, Leave::ForDeletions) && !files.admit(1, Leave::ForStarts));
+            drop(files);
+            disk.set_capacity(u64::MAX);
+            let (mut files, ..) = MetadataFiles::open(&io, folder).await.unwrap();
+            disk.set_capacity(disk.used_bytes());
+            assert!(fill(&mut files, Leave::ForDeletions).await >= 50);
+        });
+    }
+
+    /// Makes the file one of its first block and a hole.
+    async fn leave_holes(io: &SimIo, path: &Path, size: u64) {
+        let old = io.open(path, OpenMode::Existing).await.unwrap();
+        let mut block = io.buffer(BLOCK_BYTES);
+        block.as_mut_slice().copy_from_slice(old.read(0, BLOCK_BYTES).await.unwrap().as_ref());
+        io.remove_file(path).await.unwrap();
+        let copy = io.open(path, OpenMode::New).await.unwrap();
+        copy.write(0, Rc::new(block)).await.unwrap();
+        copy.truncate(size).await.unwrap();
+        copy.flush().await.unwrap();
     }
 
     #[test]

@@ -9,7 +9,7 @@ use sim::CrashMode;
 
 use crate::batches::large;
 use crate::calls::{Fetch, Topic, produce};
-use crate::node::{Node, config_with, on_node};
+use crate::node::{Node, config, config_with, on_node};
 
 /// The newest version.
 const LIST_OFFSETS: i16 = 10;
@@ -77,5 +77,23 @@ fn what_is_too_old_goes_though_nothing_is_appended_and_the_offsets_go_on() {
         let node = node.restart().await;
         let mut client = node.connect_to_leader(&topic, 0).await;
         assert_eq!(produce(&mut client, &topic, 0, &large(100)).await, 5);
+    });
+}
+
+#[test]
+fn a_reader_that_takes_nothing_keeps_no_segment_for_long() {
+    on_node(9, config(1), async |node| {
+        let topic = node.topic_with("t", 1, &[("retention.bytes", "2000000"), SEGMENT_BYTES]).await;
+        fill(&node, &topic, 12).await;
+        // What isn't in memory any more is read through the file, which the answer holds until it is taken.
+        let mut reader = node.connect_to_leader(&topic, 0).await;
+        let fetch = Fetch::at(&topic, 0, 0);
+        for _ in 0..40 {
+            reader.send(fetch.version, &fetch.request()).await;
+        }
+        // The first look is after 30 seconds, the next one after five minutes.
+        node.pause(Duration::from_secs(60)).await;
+        let store = node.snapshot(0).await.store;
+        assert_eq!(store.segments_deleted, 4, "{store:?}");
     });
 }
