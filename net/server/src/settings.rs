@@ -582,8 +582,12 @@ mod tests {
         let topic =
             settings.topic.with([("retention.bytes", "-1"), ("retention.ms", "0")].into_iter()).unwrap();
         assert_eq!((topic.retention_age, topic.retention_bytes), (Some(Duration::ZERO), None));
-        let refused = broker(&[("log.retention.ms", "-2")]).unwrap_err().to_string();
-        assert_eq!(refused, "setting `log.retention.ms`: `-2` is not a number from 0, or -1 for no limit");
+        assert!(broker(&[("log.retention.ms", "9223372036854775807")]).is_ok());
+        for wrong in ["-2", "9223372036854775808"] {
+            let refused = broker(&[("log.retention.ms", wrong)]).unwrap_err().to_string();
+            let right = "a number from 0 to 9223372036854775807, or -1 for no limit";
+            assert_eq!(refused, format!("setting `log.retention.ms`: `{wrong}` is not {right}"));
+        }
     }
 
     #[test]
