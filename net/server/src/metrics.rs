@@ -36,6 +36,7 @@ impl Stage {
             | ApiKey::CreateTopics
             | ApiKey::DeleteTopics
             | ApiKey::InitProducerId
+            | ApiKey::OffsetForLeaderEpoch
             | ApiKey::DescribeCluster => Self::Other,
         }
     }

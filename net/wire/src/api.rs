@@ -97,6 +97,8 @@ apis! {
     DeleteTopics = 20, serves 1 to 6, advertised from 1, flexible from 4;
     /// Hands out producer ids and epochs.
     InitProducerId = 22, serves 0 to 5, advertised from 0, flexible from 2;
+    /// Finds where the records of leaders' epochs end.
+    OffsetForLeaderEpoch = 23, serves 2 to 4, advertised from 2, flexible from 4;
     /// Describes the cluster and its brokers.
     DescribeCluster = 60, serves 0 to 2, advertised from 0, flexible from 0;
 }

@@ -8,6 +8,7 @@ pub mod fetch;
 pub mod init_producer_id;
 pub mod list_offsets;
 pub mod metadata;
+pub mod offset_for_leader_epoch;
 pub mod produce;
 
 pub use api_versions::{ApiVersionsRequest, ApiVersionsResponse};
@@ -18,6 +19,7 @@ pub use fetch::{FetchRequest, FetchResponse};
 pub use init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
 pub use list_offsets::{ListOffsetsRequest, ListOffsetsResponse};
 pub use metadata::{MetadataRequest, MetadataResponse};
+pub use offset_for_leader_epoch::{OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse};
 pub use produce::{ProduceRequest, ProduceResponse};
 
 use crate::message::wire_structs;

@@ -4,7 +4,8 @@
 use libfuzzer_sys::fuzz_target;
 use net_wire::messages::{
     ApiVersionsRequest, CreateTopicsRequest, DeleteTopicsRequest, DescribeClusterRequest, FetchRequest,
-    InitProducerIdRequest, ListOffsetsRequest, MetadataRequest, ProduceRequest,
+    InitProducerIdRequest, ListOffsetsRequest, MetadataRequest, OffsetForLeaderEpochRequest,
+    ProduceRequest,
 };
 use net_wire::{ApiKey, DecodeError, FrameStep, Message, Reader, RequestHeader, encode_request, next_frame};
 
@@ -31,6 +32,7 @@ fn request(frame: &[u8]) -> Result<(), DecodeError> {
         ApiKey::CreateTopics => body::<CreateTopicsRequest<'_>>(&header, reader),
         ApiKey::DeleteTopics => body::<DeleteTopicsRequest<'_>>(&header, reader),
         ApiKey::InitProducerId => body::<InitProducerIdRequest<'_>>(&header, reader),
+        ApiKey::OffsetForLeaderEpoch => body::<OffsetForLeaderEpochRequest<'_>>(&header, reader),
         ApiKey::DescribeCluster => body::<DescribeClusterRequest>(&header, reader),
     }
 }

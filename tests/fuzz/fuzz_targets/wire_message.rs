@@ -9,7 +9,7 @@ use net_wire::messages::{
     ApiVersionsRequest, ApiVersionsResponse, CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest,
     DeleteTopicsResponse, DescribeClusterRequest, DescribeClusterResponse, FetchRequest, FetchResponse,
     InitProducerIdRequest, InitProducerIdResponse, ListOffsetsRequest, ListOffsetsResponse, MetadataRequest,
-    MetadataResponse, ProduceRequest, ProduceResponse,
+    MetadataResponse, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, ProduceRequest, ProduceResponse,
 };
 use net_wire::{Message, Reader, Writer};
 
@@ -32,7 +32,7 @@ fuzz_target!(|data: &[u8]| {
         ApiVersionsRequest ApiVersionsResponse CreateTopicsRequest CreateTopicsResponse DeleteTopicsRequest
         DeleteTopicsResponse DescribeClusterRequest DescribeClusterResponse FetchRequest FetchResponse
         InitProducerIdRequest InitProducerIdResponse ListOffsetsRequest ListOffsetsResponse MetadataRequest
-        MetadataResponse ProduceRequest ProduceResponse);
+        MetadataResponse OffsetForLeaderEpochRequest OffsetForLeaderEpochResponse ProduceRequest ProduceResponse);
 });
 
 fn read<'a, M: Message<'a> + Debug>(version: u8, body: &'a [u8]) -> Option<(i16, M)> {

@@ -8,12 +8,14 @@ use net_wire::messages::delete_topics::DeleteTopicState;
 use net_wire::messages::fetch::{FetchPartition, FetchTopic};
 use net_wire::messages::list_offsets::{ListOffsetsPartition, ListOffsetsTopic};
 use net_wire::messages::metadata::MetadataRequestTopic;
+use net_wire::messages::offset_for_leader_epoch::{OffsetForLeaderPartition, OffsetForLeaderTopic};
 use net_wire::messages::produce::{PartitionProduceData, TopicProduceData};
 use net_wire::messages::{
     ApiVersionsRequest, ApiVersionsResponse, CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest,
     DeleteTopicsResponse, DescribeClusterRequest, DescribeClusterResponse, FetchRequest, FetchResponse,
     InitProducerIdRequest, InitProducerIdResponse, ListOffsetsRequest, ListOffsetsResponse, MetadataRequest,
-    MetadataResponse, ProduceRequest, ProduceResponse,
+    MetadataResponse, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, ProduceRequest,
+    ProduceResponse,
 };
 use net_wire::{ApiKey, ErrorCode, Uuid};
 
@@ -159,6 +161,21 @@ fn the_ends_of_a_log_are_found_in_every_version() {
                 "v{version}: {found:?}"
             );
         }
+    }
+}
+
+#[test]
+fn the_end_of_an_epoch_is_found_in_every_version() {
+    let mut setting = Setting::new("versions-epochs");
+    produce(&mut setting, 9, &batch(9));
+    for version in versions(ApiKey::OffsetForLeaderEpoch) {
+        let partitions = vec![OffsetForLeaderPartition::default()];
+        let topics = vec![OffsetForLeaderTopic { topic: TOPIC, partitions }];
+        let request = OffsetForLeaderEpochRequest { replica_id: -1, topics };
+        let answer = setting.connection.ask(version, &request);
+        let response: OffsetForLeaderEpochResponse<'_> = answer.body();
+        let found = response.topics[0].partitions[0];
+        assert_eq!((found.error_code, found.end_offset), (ErrorCode::NONE, 1), "v{version}: {found:?}");
     }
 }
 

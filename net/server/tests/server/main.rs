@@ -34,6 +34,7 @@ mod large_requests;
 mod list_offsets;
 mod long_answers;
 mod metadata;
+mod offset_for_leader_epoch;
 mod produce;
 mod produce_refusals;
 mod producer_ids;

@@ -83,6 +83,8 @@ families! {
     ListOffsetsResponse: ours::ListOffsetsResponse<'a>;
     MetadataRequest: ours::MetadataRequest<'a>;
     MetadataResponse: ours::MetadataResponse<'a>;
+    OffsetForLeaderEpochRequest: ours::OffsetForLeaderEpochRequest<'a>;
+    OffsetForLeaderEpochResponse: ours::OffsetForLeaderEpochResponse<'a>;
     ProduceRequest: ours::ProduceRequest<'a>;
     ProduceResponse: ours::ProduceResponse<'a>;
 }
@@ -94,7 +96,7 @@ macro_rules! for_every_message {
             ApiVersionsRequest ApiVersionsResponse CreateTopicsRequest CreateTopicsResponse DeleteTopicsRequest
             DeleteTopicsResponse DescribeClusterRequest DescribeClusterResponse FetchRequest FetchResponse
             InitProducerIdRequest InitProducerIdResponse ListOffsetsRequest ListOffsetsResponse MetadataRequest
-            MetadataResponse ProduceRequest ProduceResponse)
+            MetadataResponse OffsetForLeaderEpochRequest OffsetForLeaderEpochResponse ProduceRequest ProduceResponse)
     };
     ($check:ident($argument:expr): $($family:ident)*) => {
         $( $check::<crate::tests::family::$family>($argument); )*

@@ -9,10 +9,11 @@ use net_wire::messages::delete_topics::DeleteTopicState;
 use net_wire::messages::fetch::{FetchPartition, FetchTopic};
 use net_wire::messages::list_offsets::{ListOffsetsPartition, ListOffsetsTopic};
 use net_wire::messages::metadata::MetadataRequestTopic;
+use net_wire::messages::offset_for_leader_epoch::{OffsetForLeaderPartition, OffsetForLeaderTopic};
 use net_wire::messages::produce::{PartitionProduceData, TopicProduceData};
 use net_wire::messages::{
     ApiVersionsRequest, CreateTopicsRequest, DeleteTopicsRequest, DescribeClusterRequest, FetchRequest,
-    InitProducerIdRequest, ListOffsetsRequest, MetadataRequest, ProduceRequest,
+    InitProducerIdRequest, ListOffsetsRequest, MetadataRequest, OffsetForLeaderEpochRequest, ProduceRequest,
 };
 use net_wire::{ApiKey, Uuid};
 
@@ -54,6 +55,7 @@ impl Catalogue {
                     ApiKey::CreateTopics => frames.push(create_topics(version)),
                     ApiKey::DeleteTopics => frames.push(delete_topics(version)),
                     ApiKey::InitProducerId => frames.push(init_producer_id(version)),
+                    ApiKey::OffsetForLeaderEpoch => frames.push(offset_for_leader_epoch(version)),
                     ApiKey::DescribeCluster => frames.push(describe_cluster(version)),
                 }
             }
@@ -163,6 +165,12 @@ fn delete_topics(version: i16) -> Frame {
 fn init_producer_id(version: i16) -> Frame {
     let request = InitProducerIdRequest { transactional_id: None, ..InitProducerIdRequest::default() };
     plain(encode(version, 8, &request))
+}
+
+fn offset_for_leader_epoch(version: i16) -> Frame {
+    let partitions = vec![OffsetForLeaderPartition::default()];
+    let topics = vec![OffsetForLeaderTopic { topic: VICTIM, partitions }];
+    plain(encode(version, 10, &OffsetForLeaderEpochRequest { replica_id: -1, topics }))
 }
 
 fn describe_cluster(version: i16) -> Frame {
