@@ -59,6 +59,8 @@ pub struct BrokerSettings {
     pub connections_max: u32,
     /// `max.connections.per.ip`, of each shard.
     pub connections_per_address_max: u32,
+    /// `max.incremental.fetch.session.cache.slots`, of each shard; 0 for no fetch sessions.
+    pub fetch_sessions_max: u32,
     /// What a topic has unless it says otherwise.
     pub topic: TopicSettings,
 }
@@ -92,6 +94,7 @@ impl Default for BrokerSettings {
             request_bytes_max: 100 << 20,
             connections_max: 16_384,
             connections_per_address_max: 16_384,
+            fetch_sessions_max: 1_000,
             topic: TopicSettings::default(),
         }
     }
@@ -179,7 +182,7 @@ pub const TOPIC_SETTINGS: [&str; 13] = [
 ];
 
 /// The names the broker knows besides.
-pub const BROKER_SETTINGS: [&str; 25] = [
+pub const BROKER_SETTINGS: [&str; 26] = [
     "auto.create.topics.enable",
     "compression.type",
     "default.replication.factor",
@@ -201,6 +204,7 @@ pub const BROKER_SETTINGS: [&str; 25] = [
     "log.segment.bytes",
     "max.connections",
     "max.connections.per.ip",
+    "max.incremental.fetch.session.cache.slots",
     "message.max.bytes",
     "min.insync.replicas",
     "num.partitions",
@@ -364,6 +368,9 @@ impl BrokerSettings {
             "max.connections" => self.connections_max = given.number(1, u32::MAX, COUNT)?,
             "max.connections.per.ip" => {
                 self.connections_per_address_max = given.number(1, u32::MAX, COUNT)?
+            }
+            "max.incremental.fetch.session.cache.slots" => {
+                self.fetch_sessions_max = given.number(0, u32::MAX, "a count from 0")?
             }
             "log.roll.hours" => self.topic.segment_age = given.hours()?,
             "log.retention.hours" => self.topic.retention_age = given.span_of(3600)?,

@@ -23,6 +23,7 @@ use crate::connections::Connections;
 use crate::control::channel::{ControlError, ControlHandle};
 use crate::dispatch::Request;
 use crate::endpoint::{self, Endpoint};
+use crate::fetch_sessions::{FetchSessions, SessionLimits};
 use crate::lookups::Lookups;
 use crate::metrics::{Metrics, ShardSnapshot};
 use crate::notices::{Notice, Notices};
@@ -52,6 +53,7 @@ pub(crate) struct Shard<I: Io> {
     /// Whose turn it is to make a long answer.
     making: Budget,
     lookups: Lookups,
+    fetch_sessions: RefCell<FetchSessions>,
     metrics: Metrics,
     notices: Notices,
     producer_ids: ProducerIds,
@@ -115,6 +117,10 @@ impl<I: Io> Shard<I> {
             reply_memory: ReplyMemory::new(config.limits.reply_bytes),
             making: Budget::new(1),
             lookups: Lookups::new(),
+            fetch_sessions: RefCell::new(FetchSessions::new(SessionLimits {
+                sessions: config.limits.fetch_sessions,
+                bytes: config.limits.fetch_session_bytes,
+            })),
             config,
             store,
             control,
@@ -186,6 +192,10 @@ impl<I: Io> Shard<I> {
 
     pub(crate) fn lookups(&self) -> &Lookups {
         &self.lookups
+    }
+
+    pub(crate) fn with_fetch_sessions<T>(&self, work: impl FnOnce(&mut FetchSessions) -> T) -> T {
+        work(&mut self.fetch_sessions.borrow_mut())
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {
@@ -408,6 +418,7 @@ impl<I: Io> Shard<I> {
             connections: self.connections.count(),
             connections_accepted,
             connections_refused,
+            fetch_sessions: self.with_fetch_sessions(|sessions| sessions.len()),
             wrong_shard,
             request_bytes: self.request_memory.used(),
             reply_bytes: self.reply_memory.used(),

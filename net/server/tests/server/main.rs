@@ -27,6 +27,7 @@ mod describe_cluster;
 mod failures;
 mod fetch;
 mod fetch_refusals;
+mod fetch_sessions;
 mod fetch_waits;
 mod hurried;
 mod idempotence;
