@@ -43,7 +43,7 @@ fn fetch((partition, fetch_offset): (u8, i64)) -> FetchPartition {
 /// What came of a fetch, by chance: records, an error, or one of two watermarks.
 fn outcome(chance: u8) -> Outcome {
     let told = Told { high_watermark: i64::from(chance & 1), log_start: 0 };
-    Outcome { told: (chance % 7 != 0).then_some(told), has_records: chance % 7 > 4 }
+    Outcome { told: (!chance.is_multiple_of(7)).then_some(told), has_records: chance % 7 > 4 }
 }
 
 /// A session as it should be: partition, offset and what was told, in order.
