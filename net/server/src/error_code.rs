@@ -1,7 +1,7 @@
 //! From every error of ours to the protocol's code. No wildcard: a new error fails to compile until it has one.
 
 use engine_record::ClientBatchError;
-use engine_store::{AppendError, LogAppendError, ReadError, WaitError};
+use engine_store::{AppendError, DeleteRecordsError, LogAppendError, ReadError, StoreError, WaitError};
 use net_wire::ErrorCode;
 use replication::metadata::image::check_topic_name;
 use replication::metadata::reply::AssignmentError;
@@ -56,6 +56,26 @@ pub(crate) fn of_client_batch(error: &ClientBatchError) -> ErrorCode {
         ClientBatchError::InvalidTimestamp(_) => ErrorCode::INVALID_TIMESTAMP,
         ClientBatchError::UnsupportedCompression => ErrorCode::UNSUPPORTED_COMPRESSION_TYPE,
         ClientBatchError::InvalidRecord(_) => ErrorCode::INVALID_RECORD,
+    }
+}
+
+pub(crate) fn of_deletion(error: &DeleteRecordsError) -> ErrorCode {
+    match error {
+        DeleteRecordsError::OutOfRange { .. } => ErrorCode::OFFSET_OUT_OF_RANGE,
+        DeleteRecordsError::Store(StoreError::Closed | StoreError::NotOpen(_)) => {
+            ErrorCode::NOT_LEADER_OR_FOLLOWER
+        }
+        DeleteRecordsError::Store(
+            StoreError::Config(_)
+            | StoreError::Format(_)
+            | StoreError::Disk(_)
+            | StoreError::Corrupt { .. }
+            | StoreError::AlreadyOpen(_)
+            | StoreError::Held
+            | StoreError::Truncate(_)
+            | StoreError::LeaderEpoch { .. }
+            | StoreError::Failed(_),
+        ) => ErrorCode::KAFKA_STORAGE_ERROR,
     }
 }
 

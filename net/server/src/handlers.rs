@@ -2,6 +2,7 @@
 
 pub(crate) mod api_versions;
 pub(crate) mod create_topics;
+pub(crate) mod delete_records;
 pub(crate) mod delete_topics;
 pub(crate) mod describe_cluster;
 pub(crate) mod fetch;

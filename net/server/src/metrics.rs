@@ -35,6 +35,7 @@ impl Stage {
             | ApiKey::ApiVersions
             | ApiKey::CreateTopics
             | ApiKey::DeleteTopics
+            | ApiKey::DeleteRecords
             | ApiKey::InitProducerId
             | ApiKey::OffsetForLeaderEpoch
             | ApiKey::DescribeCluster => Self::Other,

@@ -21,8 +21,10 @@ pub(crate) struct Partition<I: Io> {
     node: NodeId,
     settings: TopicSettings,
     leader: RefCell<LeaderState>,
-    /// Given when the high watermark has moved, or the partition is closed.
+    /// Given when the high watermark or the log's start has moved, or the partition is closed.
     moved: Signal,
+    /// Where the log started when that was last looked at.
+    log_start: Cell<Offset>,
     closed: Cell<bool>,
 }
 
@@ -51,8 +53,9 @@ impl<I: Io> Partition<I> {
             offsets.high_watermark,
         )?;
         log.advance_high_watermark(leader.high_watermark());
-        let (moved, closed) = (Signal::new(), Cell::new(false));
-        Ok(Self { log, node, settings, leader: RefCell::new(leader), moved, closed })
+        let (moved, log_start) = (Signal::new(), Cell::new(offsets.log_start));
+        let (leader, closed) = (RefCell::new(leader), Cell::new(false));
+        Ok(Self { log, node, settings, leader, moved, log_start, closed })
     }
 
     pub(crate) fn log(&self) -> &PartitionLog<I> {
@@ -94,7 +97,7 @@ impl<I: Io> Partition<I> {
         self.leader.borrow().has_min_insync()
     }
 
-    /// Moves the high watermark as far as what is written and flushed allows.
+    /// Moves the high watermark as far as what is written and flushed allows, and tells those who wait what has moved.
     pub(crate) fn advance(&self) {
         let offsets = self.log.offsets();
         let high_watermark = {
@@ -104,6 +107,9 @@ impl<I: Io> Partition<I> {
         };
         if high_watermark > offsets.high_watermark {
             self.log.advance_high_watermark(high_watermark);
+        }
+        let log_start_moved = self.log_start.replace(offsets.log_start) < offsets.log_start;
+        if high_watermark > offsets.high_watermark || log_start_moved {
             self.moved.notify();
         }
     }

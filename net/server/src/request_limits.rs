@@ -39,6 +39,7 @@ const fn body_bytes_max(api: ApiKey) -> Option<usize> {
         | ApiKey::Metadata
         | ApiKey::CreateTopics
         | ApiKey::DeleteTopics
+        | ApiKey::DeleteRecords
         | ApiKey::OffsetForLeaderEpoch => Some(LIST_BYTES_MAX),
         ApiKey::ApiVersions | ApiKey::InitProducerId | ApiKey::DescribeCluster => Some(PLAIN_BYTES_MAX),
     }

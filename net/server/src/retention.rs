@@ -3,10 +3,13 @@
 //! Each shard looks at its own partitions, one after the other, so that at any time it deletes of one. What is to go is
 //! decided by the log and carried out by the store.
 
+use core::cell::RefCell;
 use core::time::Duration;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use engine_io::Io;
+use engine_io::{Io, Signal, deadline};
+use engine_record::TopicPartition;
 use engine_store::StoreError;
 
 use crate::notices::Notice;
@@ -16,16 +19,50 @@ use crate::shard::Shard;
 /// The first look comes this long after the start at the latest: a start has other things to do.
 const FIRST_AFTER: Duration = Duration::from_secs(30);
 
+/// Partitions to be looked at before it is time.
+pub(crate) struct Retention {
+    wanted: RefCell<BTreeSet<TopicPartition>>,
+    signal: Signal,
+}
+
+impl Retention {
+    pub(crate) fn new() -> Self {
+        Self { wanted: RefCell::default(), signal: Signal::new() }
+    }
+
+    /// Has the partition looked at soon.
+    pub(crate) fn want(&self, at: TopicPartition) {
+        self.wanted.borrow_mut().insert(at);
+        self.signal.notify();
+    }
+
+    async fn next(&self) -> TopicPartition {
+        loop {
+            let signal = self.signal.wait();
+            if let Some(at) = self.wanted.borrow_mut().pop_first() {
+                return at;
+            }
+            signal.await;
+        }
+    }
+}
+
 /// Looks again and again for what is to be deleted, until the task is dropped.
 pub(crate) async fn enforce<I: Io>(shard: Rc<Shard<I>>) {
     let every = shard.config().broker.retention_check_interval;
-    shard.io().sleep(every.min(FIRST_AFTER)).await;
+    let mut due = shard.io().now().after(every.min(FIRST_AFTER));
     loop {
+        if let Some(wanted) = deadline(shard.io(), due, shard.retention().next()).await {
+            if let Ok(partition) = shard.partition(wanted) {
+                delete_old_segments(&shard, &partition).await;
+            }
+            continue;
+        }
         for partition in shard.open_partitions() {
             delete_old_segments(&shard, &partition).await;
             shard.io().yield_now().await;
         }
-        shard.io().sleep(every).await;
+        due = shard.io().now().after(every);
     }
 }
 

@@ -31,6 +31,7 @@ use crate::partition::Partition;
 use crate::reopening::Reopening;
 use crate::reply_memory::{self, ReplyMemory};
 use crate::request_memory::RequestMemory;
+use crate::retention::Retention;
 use crate::tasks::Tasks;
 
 /// One shard.
@@ -54,6 +55,7 @@ pub(crate) struct Shard<I: Io> {
     making: Budget,
     lookups: Lookups,
     fetch_sessions: RefCell<FetchSessions>,
+    retention: Retention,
     metrics: Metrics,
     notices: Notices,
     producer_ids: ProducerIds,
@@ -121,6 +123,7 @@ impl<I: Io> Shard<I> {
                 sessions: config.limits.fetch_sessions,
                 bytes: config.limits.fetch_session_bytes,
             })),
+            retention: Retention::new(),
             config,
             store,
             control,
@@ -192,6 +195,10 @@ impl<I: Io> Shard<I> {
 
     pub(crate) fn lookups(&self) -> &Lookups {
         &self.lookups
+    }
+
+    pub(crate) fn retention(&self) -> &Retention {
+        &self.retention
     }
 
     pub(crate) fn with_fetch_sessions<T>(&self, work: impl FnOnce(&mut FetchSessions) -> T) -> T {

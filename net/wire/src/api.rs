@@ -95,6 +95,8 @@ apis! {
     CreateTopics = 19, serves 2 to 7, advertised from 2, flexible from 5;
     /// Deletes topics.
     DeleteTopics = 20, serves 1 to 6, advertised from 1, flexible from 4;
+    /// Deletes the oldest records of partitions.
+    DeleteRecords = 21, serves 0 to 2, advertised from 0, flexible from 2;
     /// Hands out producer ids and epochs.
     InitProducerId = 22, serves 0 to 5, advertised from 0, flexible from 2;
     /// Finds where the records of leaders' epochs end.

@@ -2,6 +2,7 @@
 
 pub mod api_versions;
 pub mod create_topics;
+pub mod delete_records;
 pub mod delete_topics;
 pub mod describe_cluster;
 pub mod fetch;
@@ -13,6 +14,7 @@ pub mod produce;
 
 pub use api_versions::{ApiVersionsRequest, ApiVersionsResponse};
 pub use create_topics::{CreateTopicsRequest, CreateTopicsResponse};
+pub use delete_records::{DeleteRecordsRequest, DeleteRecordsResponse};
 pub use delete_topics::{DeleteTopicsRequest, DeleteTopicsResponse};
 pub use describe_cluster::{DescribeClusterRequest, DescribeClusterResponse};
 pub use fetch::{FetchRequest, FetchResponse};

@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use net_wire::messages::{
-    ApiVersionsRequest, CreateTopicsRequest, DeleteTopicsRequest, DescribeClusterRequest, FetchRequest,
+    ApiVersionsRequest, CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest, DescribeClusterRequest, FetchRequest,
     InitProducerIdRequest, ListOffsetsRequest, MetadataRequest, OffsetForLeaderEpochRequest,
     ProduceRequest,
 };
@@ -31,6 +31,7 @@ fn request(frame: &[u8]) -> Result<(), DecodeError> {
         ApiKey::ApiVersions => body::<ApiVersionsRequest<'_>>(&header, reader),
         ApiKey::CreateTopics => body::<CreateTopicsRequest<'_>>(&header, reader),
         ApiKey::DeleteTopics => body::<DeleteTopicsRequest<'_>>(&header, reader),
+        ApiKey::DeleteRecords => body::<DeleteRecordsRequest<'_>>(&header, reader),
         ApiKey::InitProducerId => body::<InitProducerIdRequest<'_>>(&header, reader),
         ApiKey::OffsetForLeaderEpoch => body::<OffsetForLeaderEpochRequest<'_>>(&header, reader),
         ApiKey::DescribeCluster => body::<DescribeClusterRequest>(&header, reader),

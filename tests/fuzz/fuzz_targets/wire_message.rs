@@ -6,7 +6,8 @@ use core::fmt::Debug;
 
 use libfuzzer_sys::fuzz_target;
 use net_wire::messages::{
-    ApiVersionsRequest, ApiVersionsResponse, CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest,
+    ApiVersionsRequest, ApiVersionsResponse, CreateTopicsRequest, CreateTopicsResponse, DeleteRecordsRequest,
+    DeleteRecordsResponse, DeleteTopicsRequest,
     DeleteTopicsResponse, DescribeClusterRequest, DescribeClusterResponse, FetchRequest, FetchResponse,
     InitProducerIdRequest, InitProducerIdResponse, ListOffsetsRequest, ListOffsetsResponse, MetadataRequest,
     MetadataResponse, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, ProduceRequest, ProduceResponse,
@@ -29,7 +30,8 @@ macro_rules! choose {
 fuzz_target!(|data: &[u8]| {
     let [choice, version, body @ ..] = data else { return };
     choose!(*choice, *version, body;
-        ApiVersionsRequest ApiVersionsResponse CreateTopicsRequest CreateTopicsResponse DeleteTopicsRequest
+        ApiVersionsRequest ApiVersionsResponse CreateTopicsRequest CreateTopicsResponse DeleteRecordsRequest
+        DeleteRecordsResponse DeleteTopicsRequest
         DeleteTopicsResponse DescribeClusterRequest DescribeClusterResponse FetchRequest FetchResponse
         InitProducerIdRequest InitProducerIdResponse ListOffsetsRequest ListOffsetsResponse MetadataRequest
         MetadataResponse OffsetForLeaderEpochRequest OffsetForLeaderEpochResponse ProduceRequest ProduceResponse);

@@ -4,6 +4,7 @@ use engine_record::{BatchBuilder, NewRecord, RecordBatch, Timestamp};
 use integration::clock::unix_ms;
 use integration::{Broker, Connection, topics};
 use net_wire::messages::create_topics::CreatableTopic;
+use net_wire::messages::delete_records::{DeleteRecordsPartition, DeleteRecordsTopic};
 use net_wire::messages::delete_topics::DeleteTopicState;
 use net_wire::messages::fetch::{FetchPartition, FetchTopic};
 use net_wire::messages::list_offsets::{ListOffsetsPartition, ListOffsetsTopic};
@@ -11,11 +12,11 @@ use net_wire::messages::metadata::MetadataRequestTopic;
 use net_wire::messages::offset_for_leader_epoch::{OffsetForLeaderPartition, OffsetForLeaderTopic};
 use net_wire::messages::produce::{PartitionProduceData, TopicProduceData};
 use net_wire::messages::{
-    ApiVersionsRequest, ApiVersionsResponse, CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest,
-    DeleteTopicsResponse, DescribeClusterRequest, DescribeClusterResponse, FetchRequest, FetchResponse,
-    InitProducerIdRequest, InitProducerIdResponse, ListOffsetsRequest, ListOffsetsResponse, MetadataRequest,
-    MetadataResponse, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, ProduceRequest,
-    ProduceResponse,
+    ApiVersionsRequest, ApiVersionsResponse, CreateTopicsRequest, CreateTopicsResponse, DeleteRecordsRequest,
+    DeleteRecordsResponse, DeleteTopicsRequest, DeleteTopicsResponse, DescribeClusterRequest,
+    DescribeClusterResponse, FetchRequest, FetchResponse, InitProducerIdRequest, InitProducerIdResponse,
+    ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse, OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse, ProduceRequest, ProduceResponse,
 };
 use net_wire::{ApiKey, ErrorCode, Uuid};
 
@@ -161,6 +162,20 @@ fn the_ends_of_a_log_are_found_in_every_version() {
                 "v{version}: {found:?}"
             );
         }
+    }
+}
+
+#[test]
+fn records_are_deleted_in_every_version() {
+    let mut setting = Setting::new("versions-deletions");
+    for (version, offset) in versions(ApiKey::DeleteRecords).zip(1..) {
+        produce(&mut setting, 9, &batch(9));
+        let partitions = vec![DeleteRecordsPartition { partition_index: 0, offset }];
+        let topics = vec![DeleteRecordsTopic { name: TOPIC, partitions }];
+        let answer = setting.connection.ask(version, &DeleteRecordsRequest { topics, timeout_ms: 10_000 });
+        let response: DeleteRecordsResponse<'_> = answer.body();
+        let deleted = response.topics[0].partitions[0];
+        assert_eq!((deleted.error_code, deleted.low_watermark), (ErrorCode::NONE, offset), "v{version}");
     }
 }
 

@@ -22,6 +22,7 @@ mod node;
 mod api_versions;
 mod connections;
 mod create_topics;
+mod delete_records;
 mod delete_topics;
 mod describe_cluster;
 mod failures;

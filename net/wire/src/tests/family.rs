@@ -71,6 +71,8 @@ families! {
     ApiVersionsResponse: ours::ApiVersionsResponse<'a>;
     CreateTopicsRequest: ours::CreateTopicsRequest<'a>;
     CreateTopicsResponse: ours::CreateTopicsResponse<'a>;
+    DeleteRecordsRequest: ours::DeleteRecordsRequest<'a>;
+    DeleteRecordsResponse: ours::DeleteRecordsResponse<'a>;
     DeleteTopicsRequest: ours::DeleteTopicsRequest<'a>;
     DeleteTopicsResponse: ours::DeleteTopicsResponse<'a>;
     DescribeClusterRequest: ours::DescribeClusterRequest;
@@ -93,7 +95,7 @@ families! {
 macro_rules! for_every_message {
     ($check:ident($argument:expr)) => {
         for_every_message!($check($argument):
-            ApiVersionsRequest ApiVersionsResponse CreateTopicsRequest CreateTopicsResponse DeleteTopicsRequest
+            ApiVersionsRequest ApiVersionsResponse CreateTopicsRequest CreateTopicsResponse DeleteRecordsRequest DeleteRecordsResponse DeleteTopicsRequest
             DeleteTopicsResponse DescribeClusterRequest DescribeClusterResponse FetchRequest FetchResponse
             InitProducerIdRequest InitProducerIdResponse ListOffsetsRequest ListOffsetsResponse MetadataRequest
             MetadataResponse OffsetForLeaderEpochRequest OffsetForLeaderEpochResponse ProduceRequest ProduceResponse)

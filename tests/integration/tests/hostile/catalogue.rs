@@ -5,6 +5,7 @@ use std::ops::Range;
 use engine_record::{BatchBuilder, Compression, NewRecord, Timestamp};
 use integration::connection::encode;
 use net_wire::messages::create_topics::CreatableTopic;
+use net_wire::messages::delete_records::{DeleteRecordsPartition, DeleteRecordsTopic};
 use net_wire::messages::delete_topics::DeleteTopicState;
 use net_wire::messages::fetch::{FetchPartition, FetchTopic};
 use net_wire::messages::list_offsets::{ListOffsetsPartition, ListOffsetsTopic};
@@ -12,8 +13,9 @@ use net_wire::messages::metadata::MetadataRequestTopic;
 use net_wire::messages::offset_for_leader_epoch::{OffsetForLeaderPartition, OffsetForLeaderTopic};
 use net_wire::messages::produce::{PartitionProduceData, TopicProduceData};
 use net_wire::messages::{
-    ApiVersionsRequest, CreateTopicsRequest, DeleteTopicsRequest, DescribeClusterRequest, FetchRequest,
-    InitProducerIdRequest, ListOffsetsRequest, MetadataRequest, OffsetForLeaderEpochRequest, ProduceRequest,
+    ApiVersionsRequest, CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest,
+    DescribeClusterRequest, FetchRequest, InitProducerIdRequest, ListOffsetsRequest, MetadataRequest,
+    OffsetForLeaderEpochRequest, ProduceRequest,
 };
 use net_wire::{ApiKey, Uuid};
 
@@ -54,6 +56,7 @@ impl Catalogue {
                     ApiKey::ApiVersions => frames.push(api_versions(version)),
                     ApiKey::CreateTopics => frames.push(create_topics(version)),
                     ApiKey::DeleteTopics => frames.push(delete_topics(version)),
+                    ApiKey::DeleteRecords => frames.push(delete_records(version)),
                     ApiKey::InitProducerId => frames.push(init_producer_id(version)),
                     ApiKey::OffsetForLeaderEpoch => frames.push(offset_for_leader_epoch(version)),
                     ApiKey::DescribeCluster => frames.push(describe_cluster(version)),
@@ -160,6 +163,13 @@ fn delete_topics(version: i16) -> Frame {
     let (topics, topic_names) =
         if version < 6 { (Vec::new(), vec![NO_TOPIC]) } else { (vec![state], Vec::new()) };
     plain(encode(version, 7, &DeleteTopicsRequest { topics, topic_names, timeout_ms: 1_000 }))
+}
+
+/// Deletes nothing: the log starts there already.
+fn delete_records(version: i16) -> Frame {
+    let partitions = vec![DeleteRecordsPartition { partition_index: 0, offset: 0 }];
+    let topics = vec![DeleteRecordsTopic { name: NO_TOPIC, partitions }];
+    plain(encode(version, 11, &DeleteRecordsRequest { topics, timeout_ms: 1_000 }))
 }
 
 fn init_producer_id(version: i16) -> Frame {
