@@ -38,6 +38,9 @@ impl Stage {
             | ApiKey::DeleteRecords
             | ApiKey::InitProducerId
             | ApiKey::OffsetForLeaderEpoch
+            | ApiKey::DescribeConfigs
+            | ApiKey::AlterConfigs
+            | ApiKey::IncrementalAlterConfigs
             | ApiKey::DescribeCluster => Self::Other,
         }
     }

@@ -4,12 +4,13 @@ use core::cell::{Cell, RefCell};
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Wake;
 
 use engine_io::{Io, Signal, Wait};
 use engine_record::{LeaderEpoch, NodeId, Offset};
-use engine_store::{LogOffsets, PartitionLog};
+use engine_store::{LogOffsets, PartitionLog, StoreError};
 use replication::leader::{LeaderError, LeaderState, Progress};
 use replication::metadata::image;
 
@@ -19,7 +20,7 @@ use crate::settings::TopicSettings;
 pub(crate) struct Partition<I: Io> {
     log: PartitionLog<I>,
     node: NodeId,
-    settings: TopicSettings,
+    settings: RefCell<Rc<TopicSettings>>,
     leader: RefCell<LeaderState>,
     /// Given when the high watermark or the log's start has moved, or the partition is closed.
     moved: Signal,
@@ -41,7 +42,7 @@ impl<I: Io> Partition<I> {
         node: NodeId,
         partition: &image::Partition,
         log: PartitionLog<I>,
-        settings: TopicSettings,
+        settings: Rc<TopicSettings>,
     ) -> Result<Self, LeaderError> {
         let offsets = log.offsets();
         let leader = LeaderState::new(
@@ -55,6 +56,7 @@ impl<I: Io> Partition<I> {
         log.advance_high_watermark(leader.high_watermark());
         let (moved, log_start) = (Signal::new(), Cell::new(offsets.log_start));
         let (leader, closed) = (RefCell::new(leader), Cell::new(false));
+        let settings = RefCell::new(settings);
         Ok(Self { log, node, settings, leader, moved, log_start, closed })
     }
 
@@ -62,8 +64,24 @@ impl<I: Io> Partition<I> {
         &self.log
     }
 
-    pub(crate) fn settings(&self) -> &TopicSettings {
-        &self.settings
+    /// The settings in force. They may be others after an await.
+    pub(crate) fn settings(&self) -> Rc<TopicSettings> {
+        Rc::clone(&self.settings.borrow())
+    }
+
+    /// Goes on by other settings, from the next batch on. What is committed by the new ones is so at once, and what is
+    /// committed already stays.
+    ///
+    /// # Errors
+    /// What the log refuses: it goes on by what it had.
+    pub(crate) fn change_settings(&self, settings: Rc<TopicSettings>) -> Result<(), StoreError> {
+        let (rules, log_config) = (settings.commit_rules(), settings.log_config());
+        self.settings.replace(settings);
+        let ruled = self.leader.borrow_mut().set_rules(rules);
+        ruled.expect("min.insync.replicas is at least 1 where settings are set");
+        let changed = self.log.set_config(log_config);
+        self.advance();
+        changed
     }
 
     pub(crate) fn leader_epoch(&self) -> LeaderEpoch {
@@ -79,7 +97,7 @@ impl<I: Io> Partition<I> {
             return Ok(());
         }
         let offsets = self.log.offsets();
-        let (epoch, rules) = ((self.node, partition.leader_epoch), self.settings.commit_rules());
+        let (epoch, rules) = ((self.node, partition.leader_epoch), self.settings().commit_rules());
         let (replicas, isr) = (&partition.replicas, &partition.isr);
         let leader =
             LeaderState::new(epoch, rules, replicas, isr, progress(&offsets), offsets.high_watermark)?;

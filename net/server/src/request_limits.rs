@@ -40,7 +40,10 @@ const fn body_bytes_max(api: ApiKey) -> Option<usize> {
         | ApiKey::CreateTopics
         | ApiKey::DeleteTopics
         | ApiKey::DeleteRecords
-        | ApiKey::OffsetForLeaderEpoch => Some(LIST_BYTES_MAX),
+        | ApiKey::OffsetForLeaderEpoch
+        | ApiKey::DescribeConfigs
+        | ApiKey::AlterConfigs
+        | ApiKey::IncrementalAlterConfigs => Some(LIST_BYTES_MAX),
         ApiKey::ApiVersions | ApiKey::InitProducerId | ApiKey::DescribeCluster => Some(PLAIN_BYTES_MAX),
     }
 }

@@ -3,7 +3,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use net_wire::messages::{
-    ApiVersionsRequest, CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest, DescribeClusterRequest, FetchRequest,
+    AlterConfigsRequest, ApiVersionsRequest, CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest, DescribeClusterRequest,
+    DescribeConfigsRequest, FetchRequest, IncrementalAlterConfigsRequest,
     InitProducerIdRequest, ListOffsetsRequest, MetadataRequest, OffsetForLeaderEpochRequest,
     ProduceRequest,
 };
@@ -34,6 +35,9 @@ fn request(frame: &[u8]) -> Result<(), DecodeError> {
         ApiKey::DeleteRecords => body::<DeleteRecordsRequest<'_>>(&header, reader),
         ApiKey::InitProducerId => body::<InitProducerIdRequest<'_>>(&header, reader),
         ApiKey::OffsetForLeaderEpoch => body::<OffsetForLeaderEpochRequest<'_>>(&header, reader),
+        ApiKey::DescribeConfigs => body::<DescribeConfigsRequest<'_>>(&header, reader),
+        ApiKey::AlterConfigs => body::<AlterConfigsRequest<'_>>(&header, reader),
+        ApiKey::IncrementalAlterConfigs => body::<IncrementalAlterConfigsRequest<'_>>(&header, reader),
         ApiKey::DescribeCluster => body::<DescribeClusterRequest>(&header, reader),
     }
 }

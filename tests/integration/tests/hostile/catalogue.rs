@@ -4,20 +4,23 @@ use std::ops::Range;
 
 use engine_record::{BatchBuilder, Compression, NewRecord, Timestamp};
 use integration::connection::encode;
+use net_wire::messages::alter_configs;
 use net_wire::messages::create_topics::CreatableTopic;
 use net_wire::messages::delete_records::{DeleteRecordsPartition, DeleteRecordsTopic};
 use net_wire::messages::delete_topics::DeleteTopicState;
+use net_wire::messages::describe_configs::DescribeConfigsResource;
 use net_wire::messages::fetch::{FetchPartition, FetchTopic};
+use net_wire::messages::incremental_alter_configs;
 use net_wire::messages::list_offsets::{ListOffsetsPartition, ListOffsetsTopic};
 use net_wire::messages::metadata::MetadataRequestTopic;
 use net_wire::messages::offset_for_leader_epoch::{OffsetForLeaderPartition, OffsetForLeaderTopic};
 use net_wire::messages::produce::{PartitionProduceData, TopicProduceData};
 use net_wire::messages::{
-    ApiVersionsRequest, CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest,
-    DescribeClusterRequest, FetchRequest, InitProducerIdRequest, ListOffsetsRequest, MetadataRequest,
-    OffsetForLeaderEpochRequest, ProduceRequest,
+    AlterConfigsRequest, ApiVersionsRequest, CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest,
+    DescribeClusterRequest, DescribeConfigsRequest, FetchRequest, IncrementalAlterConfigsRequest,
+    InitProducerIdRequest, ListOffsetsRequest, MetadataRequest, OffsetForLeaderEpochRequest, ProduceRequest,
 };
-use net_wire::{ApiKey, Uuid};
+use net_wire::{ApiKey, Uuid, config_resource};
 
 use crate::VICTIM;
 
@@ -59,6 +62,9 @@ impl Catalogue {
                     ApiKey::DeleteRecords => frames.push(delete_records(version)),
                     ApiKey::InitProducerId => frames.push(init_producer_id(version)),
                     ApiKey::OffsetForLeaderEpoch => frames.push(offset_for_leader_epoch(version)),
+                    ApiKey::DescribeConfigs => frames.push(describe_configs(version)),
+                    ApiKey::AlterConfigs => frames.push(alter_configs(version)),
+                    ApiKey::IncrementalAlterConfigs => frames.push(incremental_alter_configs(version)),
                     ApiKey::DescribeCluster => frames.push(describe_cluster(version)),
                 }
             }
@@ -181,6 +187,40 @@ fn offset_for_leader_epoch(version: i16) -> Frame {
     let partitions = vec![OffsetForLeaderPartition::default()];
     let topics = vec![OffsetForLeaderTopic { topic: VICTIM, partitions }];
     plain(encode(version, 10, &OffsetForLeaderEpochRequest { replica_id: -1, topics }))
+}
+
+fn describe_configs(version: i16) -> Frame {
+    let resources = vec![DescribeConfigsResource {
+        resource_type: config_resource::TOPIC,
+        resource_name: VICTIM,
+        configuration_keys: Some(vec!["retention.ms", "no.such.setting"]),
+    }];
+    let request = DescribeConfigsRequest { resources, include_synonyms: true, ..Default::default() };
+    plain(encode(version, 12, &request))
+}
+
+/// Changes nothing: there is no such topic.
+fn alter_configs(version: i16) -> Frame {
+    let resources = vec![alter_configs::AlterConfigsResource {
+        resource_type: config_resource::TOPIC,
+        resource_name: NO_TOPIC,
+        configs: vec![alter_configs::AlterableConfig { name: "retention.ms", value: Some("1000") }],
+    }];
+    plain(encode(version, 13, &AlterConfigsRequest { resources, validate_only: false }))
+}
+
+/// Nor does this.
+fn incremental_alter_configs(version: i16) -> Frame {
+    let resources = vec![incremental_alter_configs::AlterConfigsResource {
+        resource_type: config_resource::TOPIC,
+        resource_name: NO_TOPIC,
+        configs: vec![incremental_alter_configs::AlterableConfig {
+            name: "retention.ms",
+            config_operation: incremental_alter_configs::DELETE,
+            value: None,
+        }],
+    }];
+    plain(encode(version, 14, &IncrementalAlterConfigsRequest { resources, validate_only: false }))
 }
 
 fn describe_cluster(version: i16) -> Frame {
