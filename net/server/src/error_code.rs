@@ -7,7 +7,7 @@ use replication::metadata::image::check_topic_name;
 use replication::metadata::reply::AssignmentError;
 
 use crate::control::channel::ControlError;
-use crate::partition::PartitionClosed;
+use crate::partition::NotReached;
 
 /// A name that no topic has, where the answer says whether one could have it: only Metadata tells, as in Kafka.
 pub(crate) fn of_unknown_topic_name(name: &str) -> ErrorCode {
@@ -121,9 +121,10 @@ pub(crate) fn of_wait(error: &WaitError) -> ErrorCode {
     }
 }
 
-/// A partition was closed while a request waited on it: what became of the request isn't known here.
-pub(crate) fn of_closed(error: &PartitionClosed) -> ErrorCode {
+/// A request's wait on a partition has ended: what became of its records isn't known here.
+pub(crate) fn of_not_reached(error: &NotReached) -> ErrorCode {
     match error {
-        PartitionClosed => ErrorCode::NOT_LEADER_OR_FOLLOWER,
+        NotReached::Closed => ErrorCode::NOT_LEADER_OR_FOLLOWER,
+        NotReached::TooFewInSync => ErrorCode::NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     }
 }

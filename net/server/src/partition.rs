@@ -29,9 +29,14 @@ pub(crate) struct Partition<I: Io> {
     closed: Cell<bool>,
 }
 
-/// The partition was deleted, moved away, or its shard is stopping.
+/// Why an offset isn't waited for any longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PartitionClosed;
+pub(crate) enum NotReached {
+    /// The partition was deleted, moved away, or its shard is stopping.
+    Closed,
+    /// By the settings of now, fewer replicas are in sync than must be.
+    TooFewInSync,
+}
 
 impl<I: Io> Partition<I> {
     /// Begins to lead the partition on `node`, as the metadata describe it.
@@ -81,6 +86,9 @@ impl<I: Io> Partition<I> {
         ruled.expect("min.insync.replicas is at least 1 where settings are set");
         let changed = self.log.set_config(log_config);
         self.advance();
+        if !self.has_min_insync() {
+            self.moved.notify();
+        }
         changed
     }
 
@@ -147,15 +155,18 @@ impl<I: Io> Partition<I> {
         self.moved.wait()
     }
 
-    /// Resolves when the high watermark has reached `offset`.
-    pub(crate) async fn reached(&self, offset: Offset) -> Result<(), PartitionClosed> {
+    /// Resolves when the high watermark has reached `offset`, or can't before something else changes.
+    pub(crate) async fn reached(&self, offset: Offset) -> Result<(), NotReached> {
         loop {
             let next = self.next_move();
             if self.offsets().high_watermark >= offset {
                 return Ok(());
             }
             if self.closed.get() {
-                return Err(PartitionClosed);
+                return Err(NotReached::Closed);
+            }
+            if !self.has_min_insync() {
+                return Err(NotReached::TooFewInSync);
             }
             next.await;
         }

@@ -105,6 +105,34 @@ fn with_fewer_in_sync_than_the_topic_wants_now_nothing_is_committed_until_it_wan
 }
 
 #[test]
+fn a_produce_that_waits_to_be_committed_is_told_when_too_few_are_in_sync_now() {
+    on_node(6, config(1), async |node| {
+        let topic = node.topic("t", 1).await;
+        let slow = Duration::from_secs(2);
+        let mut client = node.connect(0).await;
+        node.machine().disk().set_latency(DiskLatency { flush: slow..=slow, ..DiskLatency::default() });
+        let mut other = node.connect(0).await;
+        let records = batch(&["a"]);
+        let waiting = Produce::new(&topic, 0, &records);
+        let changed = async {
+            // Both wait for a flush of two seconds; the change is there first.
+            let change = set(&mut other, "t", "min.insync.replicas", "2");
+            let produce = async {
+                node.pause(Duration::from_millis(1_500)).await;
+                waiting.call(&mut client).await
+            };
+            futures_lite::future::zip(change, produce).await.1
+        };
+        let produced = changed.await;
+        assert_eq!(produced.error, ErrorCode::NOT_ENOUGH_REPLICAS_AFTER_APPEND, "{produced:?}");
+        node.machine().disk().set_latency(DiskLatency::default());
+        set(&mut other, "t", "min.insync.replicas", "1").await;
+        node.pause(Duration::from_secs(3)).await;
+        assert_eq!(read_all(&mut other, &topic, 0).await.len(), 1, "it is in the log all the same");
+    });
+}
+
+#[test]
 fn whose_timestamps_are_kept_is_decided_anew_for_the_next_batch() {
     on_node(4, config(1), async |node| {
         let topic = node.topic("t", 1).await;
@@ -204,13 +232,13 @@ fn a_partition_keeps_no_settings_of_before_it_was_open() {
                 room += 1_000;
                 assert!(room < 1_000_000, "it is opened at some time");
                 set(&mut client, "t", "max.message.bytes", &room.to_string()).await;
+                node.pause(Duration::from_millis(20)).await;
                 // It fits the newest settings only.
                 let produced = produced(&mut client, &topic, -1, room - 200).await;
                 if produced != ErrorCode::KAFKA_STORAGE_ERROR {
                     assert_eq!(produced, ErrorCode::NONE, "{room}");
                     break;
                 }
-                node.pause(Duration::from_millis(20)).await;
             }
             assert!(room > 2_000, "it was changed while it was being opened: {room}");
         });
