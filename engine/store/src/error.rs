@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use engine_io::{is_no_descriptor, is_storage_full};
-use engine_record::{CorruptBatch, ShardId, TopicPartition};
+use engine_record::{CorruptBatch, Offset, ShardId, TopicPartition};
 
 use crate::checkpoint::CorruptCheckpoint;
 use crate::config::ConfigError;
@@ -264,9 +264,9 @@ pub enum ReadError {
     #[error("the offset is not between {log_start} and {log_end}")]
     OutOfRange {
         /// The earliest offset there is.
-        log_start: engine_record::Offset,
+        log_start: Offset,
         /// The offset the next record gets.
-        log_end: engine_record::Offset,
+        log_end: Offset,
     },
     /// The system refused an operation.
     #[error(transparent)]
@@ -316,6 +316,22 @@ impl From<WaitError> for ReadError {
             WaitError::Failed(failure) => Self::Failed(failure),
         }
     }
+}
+
+/// Why records weren't deleted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DeleteRecordsError {
+    /// Clients haven't seen all that is to be deleted. Nothing has changed.
+    #[error("deletion of records below {before} reaches over the high watermark {high_watermark}")]
+    OutOfRange {
+        /// Where the log was to start.
+        before: Offset,
+        /// The high watermark.
+        high_watermark: Offset,
+    },
+    /// The deletion isn't durable.
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 impl From<WaitError> for StoreError {

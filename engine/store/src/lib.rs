@@ -77,7 +77,8 @@ pub use checkpoint::read_fuzzed_slot;
 pub use config::{ConfigError, FlushScope, IDLE_DESCRIPTORS_MAX, StoreConfig};
 pub use engine_log::{AppendError as LogAppendError, AppendOrigin, LogConfig, LogOffsets, ReadBound};
 pub use error::{
-    AppendError, Corruption, DiskError, DiskOperation, ReadError, StoreError, StoreFailure, WaitError,
+    AppendError, Corruption, DeleteRecordsError, DiskError, DiskOperation, ReadError, StoreError,
+    StoreFailure, WaitError,
 };
 pub use flush::FlushInterest;
 pub use metrics::StoreMetrics;

@@ -7,7 +7,7 @@ use engine_log::{AppendOrigin, LogConfig, LogOffsets};
 use engine_record::{LeaderEpoch, Offset, Timestamp, TopicPartition, UnverifiedBatch};
 
 use crate::append::Appended;
-use crate::error::{AppendError, ReadError, StoreError, WaitError};
+use crate::error::{AppendError, DeleteRecordsError, ReadError, StoreError, WaitError};
 use crate::flush::FlushInterest;
 use crate::open;
 use crate::partition::Partition;
@@ -191,6 +191,18 @@ impl<I: Io> PartitionLog<I> {
         let (shard, partition) = (Rc::clone(&self.partition.shard), Rc::clone(&self.partition));
         let deleted = async move { partition.delete_old_segments().await };
         shard.background.carry_out(&shard.io, deleted).await.unwrap_or(Err(StoreError::Closed))
+    }
+
+    /// Deletes the records below `before`, or all below the high watermark: they are offered no more at once, and never
+    /// again once this resolves. Where the log starts then is answered; that is where it did where `before` lies below. Their
+    /// segments go with [`PartitionLog::delete_old_segments`].
+    ///
+    /// # Errors
+    /// [`DeleteRecordsError::OutOfRange`] above the high watermark; or as the store is: a crash may bring them back then.
+    pub async fn delete_records(&self, before: Option<Offset>) -> Result<Offset, DeleteRecordsError> {
+        let (shard, partition) = (Rc::clone(&self.partition.shard), Rc::clone(&self.partition));
+        let deleted = async move { partition.delete_records(before).await };
+        shard.background.carry_out(&shard.io, deleted).await.unwrap_or_else(|| Err(StoreError::Closed.into()))
     }
 
     /// Puts another configuration in force, for what comes.

@@ -5,17 +5,20 @@
 //! leaves files before the log's first segment, and opening it removes them. A reader that takes nothing is waited for as
 //! long as a deletion of all waits.
 //!
+//! Records that a client deletes are below the log's start at once, and stay so once the checkpoint says it; their segments
+//! go like others.
+//!
 //! Where all that the log has is to go, an empty segment is begun first: a log always has one that is appended to.
 
 use std::rc::Rc;
 
 use engine_io::Io;
 use engine_log::SegmentId;
-use engine_record::{Instant, Timestamp};
+use engine_record::{Instant, Offset, Timestamp};
 
-use crate::error::{AppendError, DiskError, StoreError, WaitError};
+use crate::error::{AppendError, DeleteRecordsError, DiskError, StoreError, WaitError};
 use crate::layout;
-use crate::partition::Partition;
+use crate::partition::{Partition, Recorded};
 use crate::segment_file::SegmentFile;
 use crate::truncate::remove;
 
@@ -61,6 +64,37 @@ impl<I: Io> Partition<I> {
         }
         self.shard.checkpointer.write_present(&self.shard, self).await?;
         Ok(self.remove_retired().await?)
+    }
+
+    /// See [`crate::PartitionLog::delete_records`].
+    pub(crate) async fn delete_records(
+        self: &Rc<Self>,
+        before: Option<Offset>,
+    ) -> Result<Offset, DeleteRecordsError> {
+        let _no_truncation = self.trimming.acquire(1).await.map_err(|_| StoreError::Closed)?;
+        self.check().map_err(StoreError::from)?;
+        let _work = self.begin_work();
+        let log_start = {
+            let log = &mut self.state.borrow_mut().log;
+            let before = before.unwrap_or_else(|| log.offsets().high_watermark);
+            log.advance_log_start(before).map_err(|_| DeleteRecordsError::OutOfRange {
+                before,
+                high_watermark: log.offsets().high_watermark,
+            })?;
+            log.offsets().log_start
+        };
+        if self.recorded() == Recorded::Nothing && self.has_no_batch() {
+            // No crash can bring one back.
+            return Ok(log_start);
+        }
+        self.shard.progress.note(self.at);
+        self.wake();
+        self.shard.checkpointer.write_present(&self.shard, self).await?;
+        Ok(log_start)
+    }
+
+    fn has_no_batch(&self) -> bool {
+        self.state.borrow().log.segments().all(engine_log::Segment::is_empty)
     }
 
     fn retention_roll(&self, now: Timestamp) -> Option<SegmentId> {

@@ -7,7 +7,7 @@ use engine_log::LogConfig;
 use engine_record::{LeaderEpoch, TopicId, TopicPartition};
 
 use crate::checkpoint_files;
-use crate::config::StoreConfig;
+use crate::config::{ConfigError, StoreConfig};
 use crate::delete;
 use crate::error::{DiskOperation, StoreError, StoreFailure, WaitError, disk};
 use crate::flush::FlushInterest;
@@ -85,6 +85,14 @@ impl<I: Io> Store<I> {
         let shard = Rc::clone(&self.shard);
         let opened = self.carry_out(async move { open::open_partition(&shard, opening).await }).await?;
         Ok(PartitionLog::new(opened))
+    }
+
+    /// Whether a partition's log may be configured so.
+    ///
+    /// # Errors
+    /// Where the largest batch doesn't fit the store's memory.
+    pub fn check_log_config(&self, config: &LogConfig) -> Result<(), ConfigError> {
+        open::check_config(&self.shard, config)
     }
 
     /// The partition, where it is open.

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use engine_io::{Io, Task};
 use engine_record::Offset;
-use engine_store::{Deleted, ReadBound, ReadError, ReadRequest, StoreError};
+use engine_store::{DeleteRecordsError, Deleted, ReadBound, ReadError, ReadRequest, StoreError};
 use sim::CrashMode;
 use support::client::Client;
 use support::model::Model;
@@ -483,4 +483,95 @@ fn without_a_descriptor_for_a_new_segment_the_sealed_ones_go() {
     machine.disk().heal();
     assert_eq!(delete(&machine, &log).segments, 1);
     assert_eq!((log.offsets().log_start, log.size_bytes()), (model.end(), 0));
+}
+
+/// Where every segment is kept for good.
+fn unlimited(seed: u64) -> Machine {
+    let mut machine = machine(seed);
+    machine.log_config.retention_bytes = None;
+    machine
+}
+
+fn delete_records(machine: &Machine, log: &SimLog, before: i64) -> Result<i64, DeleteRecordsError> {
+    machine.run(log.delete_records(Some(at(before)))).map(Offset::value)
+}
+
+#[test]
+fn deleted_records_are_offered_no_more_and_their_segments_go_like_others() {
+    let machine = unlimited(310);
+    let (_store, log) = machine.start_one();
+    let mut model = filled(&machine, &log, 40);
+    assert_eq!(delete_records(&machine, &log, 31), Ok(31), "within a batch");
+    assert!(matches!(read_at(&machine, &log, at(30)), Err(ReadError::OutOfRange { .. })));
+    assert_eq!(delete_records(&machine, &log, 0), Ok(31), "that is deleted already");
+    assert_eq!(files(&machine, "log").first(), Some(&0));
+    assert!(delete(&machine, &log).segments > 1);
+    let first = files(&machine, "log")[0];
+    assert!(first > 0 && first <= 31, "{first}");
+    machine.crash(CrashMode::LoseAllUnflushed);
+    let (_store, log) = machine.start_one();
+    assert_eq!(log.offsets().log_start, at(31));
+    log.advance_high_watermark(model.end());
+    // Everything: the offsets go on behind it.
+    assert_eq!(machine.run(log.delete_records(None)), Ok(model.end()));
+    delete(&machine, &log);
+    assert_eq!((log.size_bytes(), files(&machine, "log")), (0, vec![model.end().value()]));
+    let bytes = batch(99, 2, 3_000);
+    model.appended(&machine.append_flushed(&log, &bytes), &bytes);
+    check(&machine, &log, &model);
+}
+
+#[test]
+fn what_clients_have_not_seen_is_not_deleted() {
+    let machine = unlimited(311);
+    let (_store, log) = machine.start_one();
+    let model = filled(&machine, &log, 10);
+    let (end, bytes) = (model.end(), batch(99, 2, 3_000));
+    machine.append(&log, &bytes);
+    let refused = DeleteRecordsError::OutOfRange { before: at(end.value() + 1), high_watermark: end };
+    assert_eq!(delete_records(&machine, &log, end.value() + 1), Err(refused));
+    assert_eq!(log.offsets().log_start, at(0));
+    assert_eq!(delete_records(&machine, &log, end.value()), Ok(end.value()));
+}
+
+#[test]
+fn a_log_that_never_had_a_record_has_none_to_delete() {
+    let machine = unlimited(312);
+    let (_store, log) = machine.start_one();
+    assert_eq!(machine.run(log.delete_records(None)), Ok(at(0)));
+    assert!(delete_records(&machine, &log, 1).is_err());
+}
+
+#[test]
+fn records_that_were_deleted_stay_so_through_a_crash_at_any_moment() {
+    let mut starts = std::collections::BTreeSet::new();
+    for micros in (0..4_000).step_by(37) {
+        let machine = unlimited(5_000 + micros);
+        let (_store, log) = machine.start_one();
+        let model = filled(&machine, &log, 20);
+        if micros % 3 == 0 {
+            machine.pause(machine.config.idle_after * 3);
+        }
+        let (deleting, done) = (log.clone(), Rc::new(Cell::new(false)));
+        let known = Rc::clone(&done);
+        let _task = machine.node.io().spawn(async move {
+            deleting.delete_records(Some(at(13))).await.unwrap();
+            known.set(true);
+            deleting.delete_old_segments().await.unwrap();
+        });
+        machine.pause(Duration::from_micros(micros));
+        machine.crash(if micros % 2 == 0 {
+            CrashMode::KeepRandomSectors
+        } else {
+            CrashMode::LoseAllUnflushed
+        });
+        let (_store, log) = machine.start_one();
+        let start = log.offsets().log_start;
+        assert!(start == at(13) || (!done.get() && start == at(0)), "{start} after {micros} us");
+        starts.insert((done.get(), start));
+        let mut client = machine.run(Client::connect(&machine.node));
+        let read = machine.run(client.read_all(&log, start, 60_000));
+        assert_eq!(read, model.bytes_from(start));
+    }
+    assert!(starts.len() >= 2, "before and after: {starts:?}");
 }

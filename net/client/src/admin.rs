@@ -1,5 +1,9 @@
 //! Questions and orders to the cluster as a whole: topics, brokers, offsets.
 
+mod configs;
+
+pub use configs::{SettingChange, TopicSetting};
+
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::rc::Rc;

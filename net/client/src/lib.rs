@@ -43,7 +43,7 @@ pub mod resolver;
 mod tasks;
 
 pub use accumulator::BatchLimits;
-pub use admin::{Admin, AdminError, CreateMode, NewTopic};
+pub use admin::{Admin, AdminError, CreateMode, NewTopic, SettingChange, TopicSetting};
 pub use batch::{BatchWriter, SealedBatch};
 pub use client::{Client, ClientError, ClientSettings, Purpose};
 pub use connection::{Connection, ConnectionSettings};

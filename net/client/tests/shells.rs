@@ -13,7 +13,7 @@ use net_client::admin::AdminError;
 use net_client::producer_core::NotTaken;
 use net_client::{
     Acks, Admin, BatchWriter, Client, ClientSettings, Consumer, ConsumerSettings, CreateMode, Endpoint,
-    NewTopic, Producer, ProducerRecord, ProducerSettings, SendError, Start,
+    NewTopic, Producer, ProducerRecord, ProducerSettings, SendError, SettingChange, Start,
 };
 use net_wire::ErrorCode;
 use sim::{Sim, SimIo, SimNode};
@@ -243,6 +243,36 @@ fn closing_gives_up_what_a_silent_broker_keeps() {
         let handle = producer.send(&ProducerRecord::new("t", b"second")).await.unwrap();
         producer.close(Duration::from_secs(2)).await;
         assert!(handle.await.is_err());
+    });
+}
+
+#[test]
+fn a_topics_settings_are_told_and_changed() {
+    let setting = Setting::new(19);
+    setting.cluster.create("topic", &[1]);
+    setting.sim.block_on(async {
+        let admin = Admin::new(setting.client());
+        let change = |name: &str, value: Option<&str>| SettingChange {
+            name: name.into(),
+            value: value.map(Box::from),
+        };
+        let told = async |topic: &str| {
+            let told = admin.topic_settings(topic).await.unwrap();
+            told.into_iter().map(|one| (one.name, one.value.unwrap(), one.is_own)).collect::<Vec<_>>()
+        };
+        let default = ("segment.ms".into(), "1".into(), false);
+        assert_eq!(told("topic").await, [default.clone()]);
+        let changes = [change("retention.ms", Some("5")), change("a", Some("b"))];
+        admin.alter_topic("topic", &changes).await.unwrap();
+        let own = |name: &str, value: &str| (name.into(), value.into(), true);
+        assert_eq!(told("topic").await, [own("a", "b"), own("retention.ms", "5"), default.clone()]);
+        admin.alter_topic("topic", &[change("a", None)]).await.unwrap();
+        assert_eq!(told("topic").await, [own("retention.ms", "5"), default]);
+        let unknown = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
+        let refused = admin.alter_topic("none", &changes).await.unwrap_err();
+        assert!(matches!(refused, AdminError::Refused(refused) if refused.code == unknown));
+        let refused = admin.topic_settings("none").await.unwrap_err();
+        assert!(matches!(refused, AdminError::Refused(refused) if refused.code == unknown));
     });
 }
 

@@ -87,6 +87,11 @@ pub struct Limits {
     /// quarter of it at most, and lists half. Connections whose clients take nothing meanwhile are closed. A reply may
     /// exceed it by a buffer or two.
     pub reply_bytes: u64,
+    /// Fetch sessions; a consumer that asks for one more is told that it has none, and names all it wants in each fetch,
+    /// until one that was silent for two minutes can go.
+    pub fetch_sessions: usize,
+    /// Bytes of fetch sessions; the same comes of more.
+    pub fetch_session_bytes: u64,
     /// Memory for chunks being written and the tails kept for readers, in bytes; appends wait meanwhile.
     pub pool_bytes: u64,
     /// Segment files kept open though nothing uses them, for direct I/O and for sending each; the one that was used longest ago
@@ -107,6 +112,8 @@ impl Default for Limits {
             request_bytes: 512 << 20,
             list_bytes: 16 << 20,
             reply_bytes: 128 << 20,
+            fetch_sessions: 1_000,
+            fetch_session_bytes: 16 << 20,
             pool_bytes: 256 << 20,
             idle_files: IDLE_DESCRIPTORS_MAX,
             drain: Duration::from_secs(5),

@@ -115,7 +115,14 @@ async fn finish<I: Io>(shard: Rc<Shard<I>>, request: Request<I>) -> Response<I> 
         ApiKey::ApiVersions => handlers::api_versions::handle(&request),
         ApiKey::CreateTopics => handlers::create_topics::handle(&shard, &request).await,
         ApiKey::DeleteTopics => handlers::delete_topics::handle(&shard, &request).await,
+        ApiKey::DeleteRecords => handlers::delete_records::handle(&shard, &request).await,
         ApiKey::InitProducerId => handlers::init_producer_id::handle(&shard, &request).await,
+        ApiKey::OffsetForLeaderEpoch => handlers::offset_for_leader_epoch::handle(&shard, &request).await,
+        ApiKey::DescribeConfigs => handlers::describe_configs::handle(&shard, &request).await,
+        ApiKey::AlterConfigs => handlers::alter_configs::handle(&shard, &request).await,
+        ApiKey::IncrementalAlterConfigs => {
+            handlers::alter_configs::handle_incremental(&shard, &request).await
+        }
         ApiKey::DescribeCluster => handlers::describe_cluster::handle(&shard, &request).await,
         ApiKey::Produce => unreachable!("a produce request has a first stage of its own"),
     };

@@ -1,13 +1,13 @@
 //! From every error of ours to the protocol's code. No wildcard: a new error fails to compile until it has one.
 
 use engine_record::ClientBatchError;
-use engine_store::{AppendError, LogAppendError, ReadError, WaitError};
+use engine_store::{AppendError, DeleteRecordsError, LogAppendError, ReadError, StoreError, WaitError};
 use net_wire::ErrorCode;
 use replication::metadata::image::check_topic_name;
 use replication::metadata::reply::AssignmentError;
 
 use crate::control::channel::ControlError;
-use crate::partition::PartitionClosed;
+use crate::partition::NotReached;
 
 /// A name that no topic has, where the answer says whether one could have it: only Metadata tells, as in Kafka.
 pub(crate) fn of_unknown_topic_name(name: &str) -> ErrorCode {
@@ -59,6 +59,26 @@ pub(crate) fn of_client_batch(error: &ClientBatchError) -> ErrorCode {
     }
 }
 
+pub(crate) fn of_deletion(error: &DeleteRecordsError) -> ErrorCode {
+    match error {
+        DeleteRecordsError::OutOfRange { .. } => ErrorCode::OFFSET_OUT_OF_RANGE,
+        DeleteRecordsError::Store(StoreError::Closed | StoreError::NotOpen(_)) => {
+            ErrorCode::NOT_LEADER_OR_FOLLOWER
+        }
+        DeleteRecordsError::Store(
+            StoreError::Config(_)
+            | StoreError::Format(_)
+            | StoreError::Disk(_)
+            | StoreError::Corrupt { .. }
+            | StoreError::AlreadyOpen(_)
+            | StoreError::Held
+            | StoreError::Truncate(_)
+            | StoreError::LeaderEpoch { .. }
+            | StoreError::Failed(_),
+        ) => ErrorCode::KAFKA_STORAGE_ERROR,
+    }
+}
+
 pub(crate) fn of_append(error: &AppendError) -> ErrorCode {
     match error {
         AppendError::Refused(refused) => of_refused_append(refused),
@@ -101,9 +121,10 @@ pub(crate) fn of_wait(error: &WaitError) -> ErrorCode {
     }
 }
 
-/// A partition was closed while a request waited on it: what became of the request isn't known here.
-pub(crate) fn of_closed(error: &PartitionClosed) -> ErrorCode {
+/// A request's wait on a partition has ended: what became of its records isn't known here.
+pub(crate) fn of_not_reached(error: &NotReached) -> ErrorCode {
     match error {
-        PartitionClosed => ErrorCode::NOT_LEADER_OR_FOLLOWER,
+        NotReached::Closed => ErrorCode::NOT_LEADER_OR_FOLLOWER,
+        NotReached::TooFewInSync => ErrorCode::NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     }
 }

@@ -31,6 +31,10 @@ pub(crate) enum Operation {
     Create,
     /// Delete a topic.
     Delete,
+    /// See settings.
+    DescribeConfigs,
+    /// Change settings.
+    AlterConfigs,
     /// Take a producer id.
     IdempotentWrite,
 }

@@ -28,6 +28,7 @@ mod dispatch;
 mod driven;
 mod endpoint;
 mod error_code;
+mod fetch_sessions;
 pub mod format;
 mod frame_reader;
 mod handlers;

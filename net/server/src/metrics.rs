@@ -35,7 +35,12 @@ impl Stage {
             | ApiKey::ApiVersions
             | ApiKey::CreateTopics
             | ApiKey::DeleteTopics
+            | ApiKey::DeleteRecords
             | ApiKey::InitProducerId
+            | ApiKey::OffsetForLeaderEpoch
+            | ApiKey::DescribeConfigs
+            | ApiKey::AlterConfigs
+            | ApiKey::IncrementalAlterConfigs
             | ApiKey::DescribeCluster => Self::Other,
         }
     }
@@ -77,6 +82,8 @@ pub struct ShardSnapshot {
     /// Bytes of replies held now, and of what came of produces that wait for theirs; whole buffers included of which they
     /// hold a part.
     pub reply_bytes: u64,
+    /// Fetch sessions kept now.
+    pub fetch_sessions: usize,
     /// Messages that the shard's thread has put into mailboxes and taken out of them: all that crossed cores for it.
     pub mailbox_messages: u64,
     /// How many of these were questions from outside, such as for this snapshot.

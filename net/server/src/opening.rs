@@ -3,6 +3,7 @@
 use core::cell::{Cell, RefCell};
 use core::pin::pin;
 use std::io;
+use std::rc::Rc;
 
 use engine_io::{Io, first, is_no_descriptor, is_storage_full, together};
 use engine_record::{PartitionIndex, TopicId, TopicPartition};
@@ -13,7 +14,7 @@ use replication::metadata::image::{self, Image, Topic};
 
 use crate::deltas::Deltas;
 use crate::partition::Partition;
-use crate::settings::{SettingError, TopicSettings};
+use crate::settings::TopicSettings;
 use crate::shard::{Hosted, Shard};
 
 /// How many partitions are opened at a time. One that a crash left to be scanned takes a megabyte meanwhile.
@@ -68,7 +69,7 @@ pub(crate) async fn open_again<I: Io>(shard: &Shard<I>, partitions: &[TopicParti
     let image = shard.image();
     let of_topics = partitions.chunk_by(|one, next| one.topic == next.topic);
     let openings: Vec<_> = of_topics
-        .filter_map(|ids| Some((Opening::again(shard, image.topic(ids.first()?.topic)?), ids)))
+        .filter_map(|ids| Some((Opening::new(shard, image.topic(ids.first()?.topic)?), ids)))
         .collect();
     let opened = Cell::new(0);
     let attempts = openings.iter().flat_map(|(opening, ids)| ids.iter().map(move |id| (opening, *id)));
@@ -99,22 +100,14 @@ fn passing_reason(error: &OpenError) -> Option<String> {
 struct Opening<'a, I: Io> {
     shard: &'a Shard<I>,
     topic: &'a Topic,
-    settings: TopicSettings,
+    settings: Rc<TopicSettings>,
     is_deleted: Cell<bool>,
     failed: RefCell<Vec<(PartitionIndex, OpenError)>>,
 }
 
 impl<'a, I: Io> Opening<'a, I> {
     fn new(shard: &'a Shard<I>, topic: &'a Topic) -> Self {
-        if let Err(error) = settings(shard, topic) {
-            // Settings were checked before they were committed; a later version may have taken one away.
-            tracing::error!(topic = topic.name, %error, "a topic's settings are ignored");
-        }
-        Self::again(shard, topic)
-    }
-
-    fn again(shard: &'a Shard<I>, topic: &'a Topic) -> Self {
-        let settings = settings(shard, topic).unwrap_or_else(|_| shard.config().broker.topic.clone());
+        let settings = shard.settings_of(topic);
         Self { shard, topic, settings, is_deleted: Cell::new(false), failed: RefCell::default() }
     }
 
@@ -159,7 +152,7 @@ impl<'a, I: Io> Opening<'a, I> {
     ) -> Result<Partition<I>, OpenError> {
         let (store, config) = (self.shard.store(), self.settings.log_config());
         let log = store.open_partition(id, &self.topic.name, config, partition.leader_epoch).await?;
-        Ok(Partition::lead(self.shard.config().node, partition, log, self.settings.clone())?)
+        Ok(Partition::lead(self.shard.config().node, partition, log, Rc::clone(&self.settings))?)
     }
 
     /// Opens one that could not be opened before; whether it is open.
@@ -177,7 +170,9 @@ impl<'a, I: Io> Opening<'a, I> {
             Ok(partition) => {
                 reopening.settle(id);
                 self.shard.host(id, Hosted::open(partition));
+                // The metadata may have changed since the attempt began.
                 self.shard.follow_epochs();
+                self.shard.follow_settings_of(id);
                 return true;
             }
             Err(error) => error,
@@ -224,10 +219,4 @@ impl<'a, I: Io> Opening<'a, I> {
         }
         count
     }
-}
-
-/// The settings of a topic: the broker's, and its own instead of some.
-fn settings<I: Io>(shard: &Shard<I>, topic: &Topic) -> Result<TopicSettings, SettingError> {
-    let own = topic.configs.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    shard.config().broker.topic.with(own)
 }

@@ -4,12 +4,13 @@ use core::cell::{Cell, RefCell};
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Wake;
 
 use engine_io::{Io, Signal, Wait};
 use engine_record::{LeaderEpoch, NodeId, Offset};
-use engine_store::{LogOffsets, PartitionLog};
+use engine_store::{LogOffsets, PartitionLog, StoreError};
 use replication::leader::{LeaderError, LeaderState, Progress};
 use replication::metadata::image;
 
@@ -19,16 +20,23 @@ use crate::settings::TopicSettings;
 pub(crate) struct Partition<I: Io> {
     log: PartitionLog<I>,
     node: NodeId,
-    settings: TopicSettings,
+    settings: RefCell<Rc<TopicSettings>>,
     leader: RefCell<LeaderState>,
-    /// Given when the high watermark has moved, or the partition is closed.
+    /// Given when the high watermark or the log's start has moved, or the partition is closed.
     moved: Signal,
+    /// Where the log started when that was last looked at.
+    log_start: Cell<Offset>,
     closed: Cell<bool>,
 }
 
-/// The partition was deleted, moved away, or its shard is stopping.
+/// Why an offset isn't waited for any longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PartitionClosed;
+pub(crate) enum NotReached {
+    /// The partition was deleted, moved away, or its shard is stopping.
+    Closed,
+    /// By the settings of now, fewer replicas are in sync than must be.
+    TooFewInSync,
+}
 
 impl<I: Io> Partition<I> {
     /// Begins to lead the partition on `node`, as the metadata describe it.
@@ -39,7 +47,7 @@ impl<I: Io> Partition<I> {
         node: NodeId,
         partition: &image::Partition,
         log: PartitionLog<I>,
-        settings: TopicSettings,
+        settings: Rc<TopicSettings>,
     ) -> Result<Self, LeaderError> {
         let offsets = log.offsets();
         let leader = LeaderState::new(
@@ -51,16 +59,37 @@ impl<I: Io> Partition<I> {
             offsets.high_watermark,
         )?;
         log.advance_high_watermark(leader.high_watermark());
-        let (moved, closed) = (Signal::new(), Cell::new(false));
-        Ok(Self { log, node, settings, leader: RefCell::new(leader), moved, closed })
+        let (moved, log_start) = (Signal::new(), Cell::new(offsets.log_start));
+        let (leader, closed) = (RefCell::new(leader), Cell::new(false));
+        let settings = RefCell::new(settings);
+        Ok(Self { log, node, settings, leader, moved, log_start, closed })
     }
 
     pub(crate) fn log(&self) -> &PartitionLog<I> {
         &self.log
     }
 
-    pub(crate) fn settings(&self) -> &TopicSettings {
-        &self.settings
+    /// The settings in force. They may be others after an await.
+    pub(crate) fn settings(&self) -> Rc<TopicSettings> {
+        Rc::clone(&self.settings.borrow())
+    }
+
+    /// Goes on by other settings, from the next batch on. What is committed by the new ones is so at once, and what is
+    /// committed already stays.
+    ///
+    /// # Errors
+    /// What the log refuses: it goes on by what it had.
+    pub(crate) fn change_settings(&self, settings: Rc<TopicSettings>) -> Result<(), StoreError> {
+        let (rules, log_config) = (settings.commit_rules(), settings.log_config());
+        self.settings.replace(settings);
+        let ruled = self.leader.borrow_mut().set_rules(rules);
+        ruled.expect("min.insync.replicas is at least 1 where settings are set");
+        let changed = self.log.set_config(log_config);
+        self.advance();
+        if !self.has_min_insync() {
+            self.moved.notify();
+        }
+        changed
     }
 
     pub(crate) fn leader_epoch(&self) -> LeaderEpoch {
@@ -76,7 +105,7 @@ impl<I: Io> Partition<I> {
             return Ok(());
         }
         let offsets = self.log.offsets();
-        let (epoch, rules) = ((self.node, partition.leader_epoch), self.settings.commit_rules());
+        let (epoch, rules) = ((self.node, partition.leader_epoch), self.settings().commit_rules());
         let (replicas, isr) = (&partition.replicas, &partition.isr);
         let leader =
             LeaderState::new(epoch, rules, replicas, isr, progress(&offsets), offsets.high_watermark)?;
@@ -94,7 +123,7 @@ impl<I: Io> Partition<I> {
         self.leader.borrow().has_min_insync()
     }
 
-    /// Moves the high watermark as far as what is written and flushed allows.
+    /// Moves the high watermark as far as what is written and flushed allows, and tells those who wait what has moved.
     pub(crate) fn advance(&self) {
         let offsets = self.log.offsets();
         let high_watermark = {
@@ -104,6 +133,9 @@ impl<I: Io> Partition<I> {
         };
         if high_watermark > offsets.high_watermark {
             self.log.advance_high_watermark(high_watermark);
+        }
+        let log_start_moved = self.log_start.replace(offsets.log_start) < offsets.log_start;
+        if high_watermark > offsets.high_watermark || log_start_moved {
             self.moved.notify();
         }
     }
@@ -123,15 +155,18 @@ impl<I: Io> Partition<I> {
         self.moved.wait()
     }
 
-    /// Resolves when the high watermark has reached `offset`.
-    pub(crate) async fn reached(&self, offset: Offset) -> Result<(), PartitionClosed> {
+    /// Resolves when the high watermark has reached `offset`, or can't before something else changes.
+    pub(crate) async fn reached(&self, offset: Offset) -> Result<(), NotReached> {
         loop {
             let next = self.next_move();
             if self.offsets().high_watermark >= offset {
                 return Ok(());
             }
             if self.closed.get() {
-                return Err(PartitionClosed);
+                return Err(NotReached::Closed);
+            }
+            if !self.has_min_insync() {
+                return Err(NotReached::TooFewInSync);
             }
             next.await;
         }

@@ -38,7 +38,12 @@ const fn body_bytes_max(api: ApiKey) -> Option<usize> {
         | ApiKey::ListOffsets
         | ApiKey::Metadata
         | ApiKey::CreateTopics
-        | ApiKey::DeleteTopics => Some(LIST_BYTES_MAX),
+        | ApiKey::DeleteTopics
+        | ApiKey::DeleteRecords
+        | ApiKey::OffsetForLeaderEpoch
+        | ApiKey::DescribeConfigs
+        | ApiKey::AlterConfigs
+        | ApiKey::IncrementalAlterConfigs => Some(LIST_BYTES_MAX),
         ApiKey::ApiVersions | ApiKey::InitProducerId | ApiKey::DescribeCluster => Some(PLAIN_BYTES_MAX),
     }
 }

@@ -4,7 +4,17 @@
 //! does nothing. A topic's own settings start from the broker's defaults (`log.segment.bytes` gives the default of
 //! `segment.bytes`, and so on).
 
+mod catalogue;
+mod describe;
+#[cfg(test)]
+mod tests;
+
+pub use describe::{
+    DescribedSetting, SettingKind, SettingSource, Synonym, is_broker_setting, is_list, is_topic_setting,
+};
+
 use core::time::Duration;
+use std::collections::BTreeMap;
 
 use engine_record::{ClientBatchRules, Timestamp, TimestampType};
 use engine_store::LogConfig;
@@ -59,8 +69,12 @@ pub struct BrokerSettings {
     pub connections_max: u32,
     /// `max.connections.per.ip`, of each shard.
     pub connections_per_address_max: u32,
+    /// `max.incremental.fetch.session.cache.slots`, of each shard; 0 for no fetch sessions.
+    pub fetch_sessions_max: u32,
     /// What a topic has unless it says otherwise.
     pub topic: TopicSettings,
+    /// What the configuration file says, by name and as written.
+    pub written: BTreeMap<String, String>,
 }
 
 impl Default for TopicSettings {
@@ -92,27 +106,9 @@ impl Default for BrokerSettings {
             request_bytes_max: 100 << 20,
             connections_max: 16_384,
             connections_per_address_max: 16_384,
+            fetch_sessions_max: 1_000,
             topic: TopicSettings::default(),
-        }
-    }
-}
-
-/// Where a setting's value comes from. The numbers are the protocol's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SettingSource {
-    /// The topic's own.
-    Topic,
-    /// The default.
-    Default,
-}
-
-impl SettingSource {
-    /// The protocol's number.
-    #[must_use]
-    pub const fn code(self) -> i8 {
-        match self {
-            Self::Topic => 1,
-            Self::Default => 5,
+            written: BTreeMap::new(),
         }
     }
 }
@@ -179,7 +175,7 @@ pub const TOPIC_SETTINGS: [&str; 13] = [
 ];
 
 /// The names the broker knows besides.
-pub const BROKER_SETTINGS: [&str; 25] = [
+pub const BROKER_SETTINGS: [&str; 26] = [
     "auto.create.topics.enable",
     "compression.type",
     "default.replication.factor",
@@ -201,6 +197,7 @@ pub const BROKER_SETTINGS: [&str; 25] = [
     "log.segment.bytes",
     "max.connections",
     "max.connections.per.ip",
+    "max.incremental.fetch.session.cache.slots",
     "message.max.bytes",
     "min.insync.replicas",
     "num.partitions",
@@ -233,6 +230,14 @@ impl TopicSettings {
             unknown => return Err(unknown_setting(unknown, &TOPIC_SETTINGS)),
         }
         Ok(())
+    }
+
+    /// Whether there is such a setting.
+    ///
+    /// # Errors
+    /// [`SettingError::Unknown`].
+    pub fn check_name(name: &str) -> Result<(), SettingError> {
+        if is_topic_setting(name) { Ok(()) } else { Err(unknown_setting(name, &TOPIC_SETTINGS)) }
     }
 
     /// What the log is told.
@@ -275,20 +280,21 @@ impl TopicSettings {
         }
     }
 
-    /// All settings by name; `is_own` tells which are the topic's own.
+    /// All settings by name; `source` tells where each comes from.
     #[must_use]
-    pub fn list(&self, is_own: impl Fn(&str) -> bool) -> Vec<ListedSetting> {
+    pub fn list(&self, source: impl Fn(&str) -> SettingSource) -> Vec<ListedSetting> {
         TOPIC_SETTINGS
             .iter()
-            .map(|&name| {
-                let source = if is_own(name) { SettingSource::Topic } else { SettingSource::Default };
-                ListedSetting { name, value: self.value(name), source }
-            })
+            .map(|&name| ListedSetting { name, value: self.value(name), source: source(name) })
             .collect()
     }
 
     /// The value of a setting in [`TOPIC_SETTINGS`], as it would be written.
-    fn value(&self, name: &str) -> String {
+    ///
+    /// # Panics
+    /// The name isn't in there.
+    #[must_use]
+    pub fn value(&self, name: &str) -> String {
         match name {
             "segment.bytes" => self.segment_bytes.to_string(),
             "segment.ms" => self.segment_age.as_millis().to_string(),
@@ -345,6 +351,7 @@ impl BrokerSettings {
         for (name, value) in by_unit {
             settings.set(name, value)?;
         }
+        settings.written = kafka.iter().cloned().collect();
         Ok(settings)
     }
 
@@ -364,6 +371,9 @@ impl BrokerSettings {
             "max.connections" => self.connections_max = given.number(1, u32::MAX, COUNT)?,
             "max.connections.per.ip" => {
                 self.connections_per_address_max = given.number(1, u32::MAX, COUNT)?
+            }
+            "max.incremental.fetch.session.cache.slots" => {
+                self.fetch_sessions_max = given.number(0, u32::MAX, "a count from 0")?
             }
             "log.roll.hours" => self.topic.segment_age = given.hours()?,
             "log.retention.hours" => self.topic.retention_age = given.span_of(3600)?,
@@ -394,24 +404,10 @@ pub const FETCH_BYTES_MAX: u32 = 16 << 20;
 /// The most partitions a topic may have.
 pub const PARTITIONS_MAX: u32 = 10_000;
 
-/// The topic's name of a setting that the broker gives the default of.
+/// The topic's name of a setting that the broker gives the default of in the same unit.
 fn topic_name(broker_name: &str) -> Option<&'static str> {
-    Some(match broker_name {
-        "log.segment.bytes" => "segment.bytes",
-        "log.roll.ms" => "segment.ms",
-        "log.retention.ms" => "retention.ms",
-        "log.retention.bytes" => "retention.bytes",
-        "log.index.interval.bytes" => "index.interval.bytes",
-        "log.message.timestamp.type" => "message.timestamp.type",
-        "log.message.timestamp.before.max.ms" => "message.timestamp.before.max.ms",
-        "log.message.timestamp.after.max.ms" => "message.timestamp.after.max.ms",
-        "log.cleanup.policy" => "cleanup.policy",
-        "message.max.bytes" => "max.message.bytes",
-        "min.insync.replicas" => "min.insync.replicas",
-        "flush.mode" => "flush.mode",
-        "compression.type" => "compression.type",
-        _ => return None,
-    })
+    let entry = catalogue::TOPIC.iter().find(|entry| entry.broker_names.first() == Some(&broker_name));
+    entry.map(|entry| entry.name)
 }
 
 /// What is said besides of a name that is none of ours.
@@ -525,105 +521,5 @@ impl Given<'_> {
             let (name, value) = (self.name.to_owned(), self.value.to_owned());
             Err(SettingError::Unsupported { name, value, supported })
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn broker(settings: &[(&str, &str)]) -> Result<BrokerSettings, SettingError> {
-        let owned: Vec<_> =
-            settings.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
-        BrokerSettings::from_file(&owned)
-    }
-
-    #[test]
-    fn what_a_fetch_may_answer_is_bounded_where_it_is_set() {
-        assert_eq!(broker(&[]).unwrap().fetch_bytes_max, 16 << 20);
-        assert!(broker(&[("fetch.max.bytes", "16777216")]).is_ok());
-        let refused = broker(&[("fetch.max.bytes", "57671680")]).unwrap_err().to_string();
-        assert!(refused.contains("from 1024 to 16777216"), "{refused}");
-    }
-
-    #[test]
-    fn every_listed_setting_is_known_and_no_other() {
-        for name in TOPIC_SETTINGS {
-            let refused = TopicSettings::default().set(name, "\u{0}").unwrap_err();
-            assert!(!matches!(refused, SettingError::Unknown { .. }), "{name}");
-        }
-        for name in BROKER_SETTINGS {
-            let refused = broker(&[(name, "\u{0}")]).unwrap_err();
-            assert!(!matches!(refused, SettingError::Unknown { .. }), "{name}");
-        }
-        let unknown = broker(&[("log.segment.byte", "1")]).unwrap_err();
-        assert_eq!(
-            unknown.to_string(),
-            "unknown setting `log.segment.byte`; did you mean `log.segment.bytes`?"
-        );
-    }
-
-    #[test]
-    fn the_finer_setting_wins_wherever_it_stands() {
-        let settings = broker(&[("log.roll.ms", "5000"), ("log.roll.hours", "2")]).unwrap();
-        assert_eq!(settings.topic.segment_age, Duration::from_secs(5));
-        let retention =
-            [("log.retention.ms", "1500"), ("log.retention.minutes", "3"), ("log.retention.hours", "2")];
-        let ages = [&retention[..], &retention[1..], &retention[2..]]
-            .map(|given| broker(given).unwrap().topic.retention_age.unwrap().as_millis());
-        assert_eq!(ages, [1_500, 180_000, 7_200_000]);
-    }
-
-    #[test]
-    fn retention_has_no_limit_where_minus_one_says_so() {
-        let settings =
-            broker(&[("log.retention.hours", "-1"), ("log.retention.bytes", "1073741824")]).unwrap();
-        assert_eq!((settings.topic.retention_age, settings.topic.retention_bytes), (None, Some(1 << 30)));
-        let topic =
-            settings.topic.with([("retention.bytes", "-1"), ("retention.ms", "0")].into_iter()).unwrap();
-        assert_eq!((topic.retention_age, topic.retention_bytes), (Some(Duration::ZERO), None));
-        assert!(broker(&[("log.retention.ms", "9223372036854775807")]).is_ok());
-        for wrong in ["-2", "9223372036854775808"] {
-            let refused = broker(&[("log.retention.ms", wrong)]).unwrap_err().to_string();
-            let right = "a number from 0 to 9223372036854775807, or -1 for no limit";
-            assert_eq!(refused, format!("setting `log.retention.ms`: `{wrong}` is not {right}"));
-        }
-    }
-
-    #[test]
-    fn an_error_speaks_of_the_name_that_was_written() {
-        let error = broker(&[("log.segment.bytes", "12")]).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "setting `log.segment.bytes`: `12` is not a number of bytes from 1048576 to 1073741824"
-        );
-    }
-
-    #[test]
-    fn what_is_not_carried_out_is_refused() {
-        let error = TopicSettings::default().set("cleanup.policy", "compact").unwrap_err();
-        assert_eq!(error.to_string(), "setting `cleanup.policy`: `compact` is not supported; delete is");
-    }
-
-    #[test]
-    fn every_setting_is_listed_with_a_value_that_sets_it() {
-        let mut settings = TopicSettings::default();
-        settings.set("flush.mode", "isr").unwrap();
-        let listed = settings.list(|name| name == "flush.mode");
-        assert_eq!(listed.len(), TOPIC_SETTINGS.len());
-        let mut again = TopicSettings::default();
-        for setting in &listed {
-            again.set(setting.name, &setting.value).unwrap();
-            let own = setting.source == SettingSource::Topic;
-            assert_eq!(own, setting.name == "flush.mode");
-        }
-        assert_eq!(again, settings);
-    }
-
-    #[test]
-    fn a_topic_starts_from_the_brokers_defaults() {
-        let settings = broker(&[("flush.mode", "async"), ("message.max.bytes", "2000000")]).unwrap();
-        let topic = settings.topic.with([("max.message.bytes", "1000")].into_iter()).unwrap();
-        assert_eq!((topic.flush_mode, topic.max_message_bytes), (FlushMode::Async, 1000));
     }
 }

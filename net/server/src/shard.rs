@@ -10,11 +10,11 @@ use std::net::IpAddr;
 use std::rc::Rc;
 
 use engine_io::Io;
-use engine_record::{LeaderEpoch, ProducerId, ShardId, TopicId, TopicPartition};
+use engine_record::{LeaderEpoch, PartitionIndex, ProducerId, ShardId, TopicId, TopicPartition};
 use engine_store::{Store, StoreError};
 use net_wire::ErrorCode;
-use replication::metadata::commands::Command;
-use replication::metadata::image::{Image, broker_id};
+use replication::metadata::commands::{AlterTopic, Command};
+use replication::metadata::image::{Image, Topic, broker_id};
 use replication::metadata::reply::Reply;
 
 use crate::budget::{Budget, Share};
@@ -23,6 +23,7 @@ use crate::connections::Connections;
 use crate::control::channel::{ControlError, ControlHandle};
 use crate::dispatch::Request;
 use crate::endpoint::{self, Endpoint};
+use crate::fetch_sessions::{FetchSessions, SessionLimits};
 use crate::lookups::Lookups;
 use crate::metrics::{Metrics, ShardSnapshot};
 use crate::notices::{Notice, Notices};
@@ -31,6 +32,7 @@ use crate::reopening::Reopening;
 use crate::reply_memory::{self, ReplyMemory};
 use crate::request_memory::RequestMemory;
 use crate::retention::Retention;
+use crate::settings::TopicSettings;
 use crate::tasks::Tasks;
 
 /// One shard.
@@ -53,6 +55,7 @@ pub(crate) struct Shard<I: Io> {
     /// Whose turn it is to make a long answer.
     making: Budget,
     lookups: Lookups,
+    fetch_sessions: RefCell<FetchSessions>,
     retention: Retention,
     metrics: Metrics,
     notices: Notices,
@@ -117,6 +120,10 @@ impl<I: Io> Shard<I> {
             reply_memory: ReplyMemory::new(config.limits.reply_bytes),
             making: Budget::new(1),
             lookups: Lookups::new(),
+            fetch_sessions: RefCell::new(FetchSessions::new(SessionLimits {
+                sessions: config.limits.fetch_sessions,
+                bytes: config.limits.fetch_session_bytes,
+            })),
             retention: Retention::new(),
             config,
             store,
@@ -193,6 +200,10 @@ impl<I: Io> Shard<I> {
 
     pub(crate) fn retention(&self) -> &Retention {
         &self.retention
+    }
+
+    pub(crate) fn with_fetch_sessions<T>(&self, work: impl FnOnce(&mut FetchSessions) -> T) -> T {
+        work(&mut self.fetch_sessions.borrow_mut())
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {
@@ -298,8 +309,12 @@ impl<I: Io> Shard<I> {
             (Command::CreateTopic(_), Reply::TopicCreated { id }) => return Some(id),
             (Command::DeleteTopic { id }, Reply::TopicDeleted { .. }) => self.drop_topic(*id),
             (Command::BumpLeaderEpochs { .. } | Command::RegisterNode(_), _) => self.follow_epochs(),
+            (Command::AlterTopic(AlterTopic { id, .. }), Reply::TopicAltered) => self.follow_settings(*id),
             (
-                Command::CreateTopic(_) | Command::DeleteTopic { .. } | Command::AllocateProducerIds { .. },
+                Command::CreateTopic(_)
+                | Command::DeleteTopic { .. }
+                | Command::AlterTopic(_)
+                | Command::AllocateProducerIds { .. },
                 _,
             ) => {}
         }
@@ -378,6 +393,58 @@ impl<I: Io> Shard<I> {
         }
     }
 
+    /// The settings of a topic: the broker's, and its own instead of some.
+    pub(crate) fn settings_of(&self, topic: &Topic) -> Rc<TopicSettings> {
+        let defaults = &self.config.broker.topic;
+        let own = topic.configs.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        Rc::new(defaults.with(own).unwrap_or_else(|error| {
+            // Settings were checked before they were committed; a later version may have taken one away.
+            tracing::error!(topic = topic.name, %error, "a topic's settings are ignored");
+            defaults.clone()
+        }))
+    }
+
+    /// Brings every open partition of a topic to the settings of the image. Those that are opened later come to them then.
+    fn follow_settings(&self, topic: TopicId) {
+        let image = self.image();
+        let Some(topic) = image.topic(topic) else { return };
+        let settings = self.settings_of(topic);
+        let partition = |index| TopicPartition { topic: topic.id, partition: PartitionIndex(index) };
+        let mut refused = None;
+        for (&id, hosted) in self.partitions.borrow().range(partition(0)..=partition(i32::MAX)) {
+            if let Hosted::Open(partition) = hosted {
+                refused = self.change_settings(id, partition, &settings).err().or(refused);
+            }
+        }
+        if let Some(error) = refused {
+            tracing::error!(topic = topic.name, %error, "a topic's logs go on by the settings they had");
+        }
+    }
+
+    /// The same for one partition.
+    pub(crate) fn follow_settings_of(&self, id: TopicPartition) {
+        let image = self.image();
+        let (Some(topic), Ok(partition)) = (image.topic(id.topic), self.partition(id)) else { return };
+        if let Err(error) = self.change_settings(id, &partition, &self.settings_of(topic)) {
+            tracing::error!(%id, %error, "a partition's log goes on by the settings it had");
+        }
+    }
+
+    fn change_settings(
+        &self,
+        id: TopicPartition,
+        partition: &Partition<I>,
+        settings: &Rc<TopicSettings>,
+    ) -> Result<(), StoreError> {
+        let before = partition.settings();
+        let retention = |settings: &TopicSettings| (settings.retention_age, settings.retention_bytes);
+        let changed = partition.change_settings(Rc::clone(settings));
+        if retention(&before) != retention(settings) {
+            self.retention.want(id, self.io.now());
+        }
+        changed
+    }
+
     /// Moves the high watermarks of `moved`.
     pub(crate) fn advance(&self, moved: &[TopicPartition]) {
         let partitions = self.partitions.borrow();
@@ -415,6 +482,7 @@ impl<I: Io> Shard<I> {
             connections: self.connections.count(),
             connections_accepted,
             connections_refused,
+            fetch_sessions: self.with_fetch_sessions(|sessions| sessions.len()),
             wrong_shard,
             request_bytes: self.request_memory.used(),
             reply_bytes: self.reply_memory.used(),

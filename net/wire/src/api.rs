@@ -95,8 +95,18 @@ apis! {
     CreateTopics = 19, serves 2 to 7, advertised from 2, flexible from 5;
     /// Deletes topics.
     DeleteTopics = 20, serves 1 to 6, advertised from 1, flexible from 4;
+    /// Deletes the oldest records of partitions.
+    DeleteRecords = 21, serves 0 to 2, advertised from 0, flexible from 2;
     /// Hands out producer ids and epochs.
     InitProducerId = 22, serves 0 to 5, advertised from 0, flexible from 2;
+    /// Finds where the records of leaders' epochs end.
+    OffsetForLeaderEpoch = 23, serves 2 to 4, advertised from 2, flexible from 4;
+    /// Tells the settings of topics and brokers.
+    DescribeConfigs = 32, serves 1 to 4, advertised from 1, flexible from 4;
+    /// Replaces the settings of topics.
+    AlterConfigs = 33, serves 0 to 2, advertised from 0, flexible from 2;
+    /// Changes settings of topics by name.
+    IncrementalAlterConfigs = 44, serves 0 to 1, advertised from 0, flexible from 1;
     /// Describes the cluster and its brokers.
     DescribeCluster = 60, serves 0 to 2, advertised from 0, flexible from 0;
 }

@@ -25,6 +25,7 @@
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
 pub mod api;
+pub mod config_resource;
 pub mod error;
 pub mod error_code;
 pub mod fetch;

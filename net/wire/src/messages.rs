@@ -1,23 +1,33 @@
 //! The messages, a file an API, each with request and response. Fields keep the protocol's names and order.
 
+pub mod alter_configs;
 pub mod api_versions;
 pub mod create_topics;
+pub mod delete_records;
 pub mod delete_topics;
 pub mod describe_cluster;
+pub mod describe_configs;
 pub mod fetch;
+pub mod incremental_alter_configs;
 pub mod init_producer_id;
 pub mod list_offsets;
 pub mod metadata;
+pub mod offset_for_leader_epoch;
 pub mod produce;
 
+pub use alter_configs::{AlterConfigsRequest, AlterConfigsResponse};
 pub use api_versions::{ApiVersionsRequest, ApiVersionsResponse};
 pub use create_topics::{CreateTopicsRequest, CreateTopicsResponse};
+pub use delete_records::{DeleteRecordsRequest, DeleteRecordsResponse};
 pub use delete_topics::{DeleteTopicsRequest, DeleteTopicsResponse};
 pub use describe_cluster::{DescribeClusterRequest, DescribeClusterResponse};
+pub use describe_configs::{DescribeConfigsRequest, DescribeConfigsResponse};
 pub use fetch::{FetchRequest, FetchResponse};
+pub use incremental_alter_configs::{IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse};
 pub use init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
 pub use list_offsets::{ListOffsetsRequest, ListOffsetsResponse};
 pub use metadata::{MetadataRequest, MetadataResponse};
+pub use offset_for_leader_epoch::{OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse};
 pub use produce::{ProduceRequest, ProduceResponse};
 
 use crate::message::wire_structs;

@@ -49,6 +49,8 @@ pub enum Command {
         /// How many ids, usually [`PRODUCER_ID_BLOCK`]; 0 is refused.
         count: u32,
     },
+    /// A topic's own settings change.
+    AlterTopic(AlterTopic),
 }
 
 /// One run of a node's process: a random number drawn at its start.
@@ -98,6 +100,27 @@ pub struct CreateTopic {
     pub configs: Vec<(String, String)>,
 }
 
+/// The fields of [`Command::AlterTopic`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AlterTopic {
+    /// The topic.
+    pub id: TopicId,
+    /// What becomes of the topic's settings that aren't named.
+    pub others: OtherConfigs,
+    /// By Kafka's names, a name at most once: the new value, already checked, or `None` where the topic is to have none
+    /// of its own.
+    pub changes: Vec<(String, Option<String>)>,
+}
+
+/// What becomes of a topic's own settings that a change doesn't name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OtherConfigs {
+    /// They stay.
+    Stay,
+    /// They go: the change names all that the topic is to have.
+    Go,
+}
+
 /// Where one partition lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionAssignment {
@@ -138,6 +161,7 @@ impl Command {
                 writer.u128(incarnation.0);
                 writer.number(*count);
             }
+            Self::AlterTopic(alteration) => alteration.write(&mut writer),
         }
         writer.into_bytes()
     }
@@ -169,6 +193,7 @@ impl Command {
                 incarnation: Incarnation(reader.u128()?),
                 count: reader.number()?,
             }),
+            6 => AlterTopic::read(reader).map(Self::AlterTopic),
             other => Err(DecodeError::Tag(other)),
         }
     }
@@ -252,6 +277,32 @@ impl CreateTopic {
     }
 }
 
+impl AlterTopic {
+    fn write(&self, writer: &mut Writer) {
+        writer.u8(6);
+        writer.topic_id(self.id);
+        writer.flag(self.others == OtherConfigs::Go);
+        writer.list(&self.changes, |writer, (name, value)| {
+            writer.text(name);
+            writer.flag(value.is_some());
+            if let Some(value) = value {
+                writer.text(value);
+            }
+        });
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let id = reader.topic_id()?;
+        let others = if reader.flag()? { OtherConfigs::Go } else { OtherConfigs::Stay };
+        let changes = reader.list(2, |reader| {
+            let name = reader.text()?;
+            let value = if reader.flag()? { Some(reader.text()?) } else { None };
+            Ok((name, value))
+        })?;
+        Ok(Self { id, others, changes })
+    }
+}
+
 impl PartitionAssignment {
     fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(Self { replicas: reader.list(1, Reader::node)?, lane: Lane::read(reader)? })
@@ -302,6 +353,14 @@ mod tests {
         )
     }
 
+    fn alteration() -> impl Strategy<Value = Command> {
+        let changes = prop::collection::vec((".{0,9}", prop::option::of(".{0,9}")), 0..4);
+        (any::<[u8; 16]>(), any::<bool>(), changes).prop_map(|(id, others_go, changes)| {
+            let others = if others_go { OtherConfigs::Go } else { OtherConfigs::Stay };
+            Command::AlterTopic(AlterTopic { id: TopicId(id), others, changes })
+        })
+    }
+
     fn command() -> impl Strategy<Value = Command> {
         let allocation = (node(), any::<u128>(), any::<u32>()).prop_map(|(node, incarnation, count)| {
             Command::AllocateProducerIds { node, incarnation: Incarnation(incarnation), count }
@@ -312,6 +371,7 @@ mod tests {
             any::<[u8; 16]>().prop_map(|id| Command::DeleteTopic { id: TopicId(id) }),
             node().prop_map(|node| Command::BumpLeaderEpochs { node, reason: BumpReason::UncleanStart }),
             allocation,
+            alteration(),
         ]
     }
 
@@ -328,7 +388,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_a_command_in_its_one_form_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..64), tag in 1..6_u8) {
+        fn any_bytes_are_a_command_in_its_one_form_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..64), tag in 1..7_u8) {
             let bytes = [&[VERSION, tag], &bytes[..]].concat();
             if let Ok(command) = Command::decode(&bytes) {
                 prop_assert_eq!(command.encode(), bytes);
@@ -346,6 +406,15 @@ mod tests {
         let mut expected = vec![1, 5, 0xac, 0x02, 0x02, 0x01];
         expected.extend([0; 14]);
         expected.extend([0xe8, 0x07]);
+        assert_eq!(command.encode(), expected);
+        let command = Command::AlterTopic(AlterTopic {
+            id: TopicId([7; 16]),
+            others: OtherConfigs::Go,
+            changes: vec![("ab".to_owned(), Some("-1".to_owned())), ("c".to_owned(), None)],
+        });
+        let mut expected = vec![1, 6];
+        expected.extend([7; 16]);
+        expected.extend([1, 2, 2, b'a', b'b', 1, 2, b'-', b'1', 1, b'c', 0]);
         assert_eq!(command.encode(), expected);
     }
 

@@ -42,6 +42,8 @@ pub enum Reply {
     },
     /// No topic has this id.
     UnknownTopic,
+    /// The topic's own settings are as asked.
+    TopicAltered,
     /// Every partition led by the node has a new leader epoch.
     LeaderEpochsBumped {
         /// How many there were.

@@ -52,7 +52,8 @@ impl Checks {
             | Reply::TopicDeleted { .. }
             | Reply::UnknownTopic
             | Reply::LeaderEpochsBumped { .. }
-            | Reply::InvalidProducerIdCount => panic!("nothing here is answered with {reply:?}"),
+            | Reply::InvalidProducerIdCount
+            | Reply::TopicAltered => panic!("nothing here is answered with {reply:?}"),
         }
     }
 

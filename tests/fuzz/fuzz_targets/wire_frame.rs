@@ -3,8 +3,10 @@
 
 use libfuzzer_sys::fuzz_target;
 use net_wire::messages::{
-    ApiVersionsRequest, CreateTopicsRequest, DeleteTopicsRequest, DescribeClusterRequest, FetchRequest,
-    InitProducerIdRequest, ListOffsetsRequest, MetadataRequest, ProduceRequest,
+    AlterConfigsRequest, ApiVersionsRequest, CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest, DescribeClusterRequest,
+    DescribeConfigsRequest, FetchRequest, IncrementalAlterConfigsRequest,
+    InitProducerIdRequest, ListOffsetsRequest, MetadataRequest, OffsetForLeaderEpochRequest,
+    ProduceRequest,
 };
 use net_wire::{ApiKey, DecodeError, FrameStep, Message, Reader, RequestHeader, encode_request, next_frame};
 
@@ -30,7 +32,12 @@ fn request(frame: &[u8]) -> Result<(), DecodeError> {
         ApiKey::ApiVersions => body::<ApiVersionsRequest<'_>>(&header, reader),
         ApiKey::CreateTopics => body::<CreateTopicsRequest<'_>>(&header, reader),
         ApiKey::DeleteTopics => body::<DeleteTopicsRequest<'_>>(&header, reader),
+        ApiKey::DeleteRecords => body::<DeleteRecordsRequest<'_>>(&header, reader),
         ApiKey::InitProducerId => body::<InitProducerIdRequest<'_>>(&header, reader),
+        ApiKey::OffsetForLeaderEpoch => body::<OffsetForLeaderEpochRequest<'_>>(&header, reader),
+        ApiKey::DescribeConfigs => body::<DescribeConfigsRequest<'_>>(&header, reader),
+        ApiKey::AlterConfigs => body::<AlterConfigsRequest<'_>>(&header, reader),
+        ApiKey::IncrementalAlterConfigs => body::<IncrementalAlterConfigsRequest<'_>>(&header, reader),
         ApiKey::DescribeCluster => body::<DescribeClusterRequest>(&header, reader),
     }
 }

@@ -6,10 +6,12 @@ use core::fmt::Debug;
 
 use libfuzzer_sys::fuzz_target;
 use net_wire::messages::{
-    ApiVersionsRequest, ApiVersionsResponse, CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest,
-    DeleteTopicsResponse, DescribeClusterRequest, DescribeClusterResponse, FetchRequest, FetchResponse,
-    InitProducerIdRequest, InitProducerIdResponse, ListOffsetsRequest, ListOffsetsResponse, MetadataRequest,
-    MetadataResponse, ProduceRequest, ProduceResponse,
+    AlterConfigsRequest, AlterConfigsResponse, ApiVersionsRequest, ApiVersionsResponse, CreateTopicsRequest, CreateTopicsResponse, DeleteRecordsRequest,
+    DeleteRecordsResponse, DeleteTopicsRequest,
+    DeleteTopicsResponse, DescribeClusterRequest, DescribeClusterResponse, DescribeConfigsRequest,
+    DescribeConfigsResponse, FetchRequest, FetchResponse, IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse, InitProducerIdRequest, InitProducerIdResponse, ListOffsetsRequest, ListOffsetsResponse, MetadataRequest,
+    MetadataResponse, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, ProduceRequest, ProduceResponse,
 };
 use net_wire::{Message, Reader, Writer};
 
@@ -29,10 +31,13 @@ macro_rules! choose {
 fuzz_target!(|data: &[u8]| {
     let [choice, version, body @ ..] = data else { return };
     choose!(*choice, *version, body;
-        ApiVersionsRequest ApiVersionsResponse CreateTopicsRequest CreateTopicsResponse DeleteTopicsRequest
-        DeleteTopicsResponse DescribeClusterRequest DescribeClusterResponse FetchRequest FetchResponse
-        InitProducerIdRequest InitProducerIdResponse ListOffsetsRequest ListOffsetsResponse MetadataRequest
-        MetadataResponse ProduceRequest ProduceResponse);
+        AlterConfigsRequest AlterConfigsResponse ApiVersionsRequest ApiVersionsResponse CreateTopicsRequest
+        CreateTopicsResponse DeleteRecordsRequest DeleteRecordsResponse DeleteTopicsRequest
+        DeleteTopicsResponse DescribeClusterRequest DescribeClusterResponse DescribeConfigsRequest
+        DescribeConfigsResponse FetchRequest FetchResponse IncrementalAlterConfigsRequest
+        IncrementalAlterConfigsResponse InitProducerIdRequest InitProducerIdResponse ListOffsetsRequest
+        ListOffsetsResponse MetadataRequest MetadataResponse OffsetForLeaderEpochRequest
+        OffsetForLeaderEpochResponse ProduceRequest ProduceResponse);
 });
 
 fn read<'a, M: Message<'a> + Debug>(version: u8, body: &'a [u8]) -> Option<(i16, M)> {

@@ -3,19 +3,27 @@
 use engine_record::{BatchBuilder, NewRecord, RecordBatch, Timestamp};
 use integration::clock::unix_ms;
 use integration::{Broker, Connection, topics};
+use net_wire::messages::alter_configs;
 use net_wire::messages::create_topics::CreatableTopic;
+use net_wire::messages::delete_records::{DeleteRecordsPartition, DeleteRecordsTopic};
 use net_wire::messages::delete_topics::DeleteTopicState;
+use net_wire::messages::describe_configs::DescribeConfigsResource;
 use net_wire::messages::fetch::{FetchPartition, FetchTopic};
+use net_wire::messages::incremental_alter_configs;
 use net_wire::messages::list_offsets::{ListOffsetsPartition, ListOffsetsTopic};
 use net_wire::messages::metadata::MetadataRequestTopic;
+use net_wire::messages::offset_for_leader_epoch::{OffsetForLeaderPartition, OffsetForLeaderTopic};
 use net_wire::messages::produce::{PartitionProduceData, TopicProduceData};
 use net_wire::messages::{
-    ApiVersionsRequest, ApiVersionsResponse, CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest,
-    DeleteTopicsResponse, DescribeClusterRequest, DescribeClusterResponse, FetchRequest, FetchResponse,
-    InitProducerIdRequest, InitProducerIdResponse, ListOffsetsRequest, ListOffsetsResponse, MetadataRequest,
-    MetadataResponse, ProduceRequest, ProduceResponse,
+    AlterConfigsRequest, AlterConfigsResponse, ApiVersionsRequest, ApiVersionsResponse, CreateTopicsRequest,
+    CreateTopicsResponse, DeleteRecordsRequest, DeleteRecordsResponse, DeleteTopicsRequest,
+    DeleteTopicsResponse, DescribeClusterRequest, DescribeClusterResponse, DescribeConfigsRequest,
+    DescribeConfigsResponse, FetchRequest, FetchResponse, IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse, InitProducerIdRequest, InitProducerIdResponse, ListOffsetsRequest,
+    ListOffsetsResponse, MetadataRequest, MetadataResponse, OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse, ProduceRequest, ProduceResponse,
 };
-use net_wire::{ApiKey, ErrorCode, Uuid};
+use net_wire::{ApiKey, ErrorCode, Uuid, config_resource};
 
 const TOPIC: &str = "versions";
 /// Earliest offset, in place of a time.
@@ -158,6 +166,99 @@ fn the_ends_of_a_log_are_found_in_every_version() {
                 (ErrorCode::NONE, expected),
                 "v{version}: {found:?}"
             );
+        }
+    }
+}
+
+#[test]
+fn records_are_deleted_in_every_version() {
+    let mut setting = Setting::new("versions-deletions");
+    for (version, offset) in versions(ApiKey::DeleteRecords).zip(1..) {
+        produce(&mut setting, 9, &batch(9));
+        let partitions = vec![DeleteRecordsPartition { partition_index: 0, offset }];
+        let topics = vec![DeleteRecordsTopic { name: TOPIC, partitions }];
+        let answer = setting.connection.ask(version, &DeleteRecordsRequest { topics, timeout_ms: 10_000 });
+        let response: DeleteRecordsResponse<'_> = answer.body();
+        let deleted = response.topics[0].partitions[0];
+        assert_eq!((deleted.error_code, deleted.low_watermark), (ErrorCode::NONE, offset), "v{version}");
+    }
+}
+
+#[test]
+fn the_end_of_an_epoch_is_found_in_every_version() {
+    let mut setting = Setting::new("versions-epochs");
+    produce(&mut setting, 9, &batch(9));
+    for version in versions(ApiKey::OffsetForLeaderEpoch) {
+        let partitions = vec![OffsetForLeaderPartition::default()];
+        let topics = vec![OffsetForLeaderTopic { topic: TOPIC, partitions }];
+        let request = OffsetForLeaderEpochRequest { replica_id: -1, topics };
+        let answer = setting.connection.ask(version, &request);
+        let response: OffsetForLeaderEpochResponse<'_> = answer.body();
+        let found = response.topics[0].partitions[0];
+        assert_eq!((found.error_code, found.end_offset), (ErrorCode::NONE, 1), "v{version}: {found:?}");
+    }
+}
+
+/// The value of the topic's `retention.ms`, and the number of where it comes from.
+fn retention_ms(setting: &mut Setting, version: i16) -> (String, i8) {
+    let resources = vec![DescribeConfigsResource {
+        resource_type: config_resource::TOPIC,
+        resource_name: TOPIC,
+        configuration_keys: Some(vec!["retention.ms"]),
+    }];
+    let request = DescribeConfigsRequest { resources, ..DescribeConfigsRequest::default() };
+    let answer = setting.connection.ask(version, &request);
+    let response: DescribeConfigsResponse<'_> = answer.body();
+    let [config] = &response.results[0].configs[..] else { panic!("one was asked for: {response:?}") };
+    (config.value.unwrap_or_default().to_owned(), config.config_source)
+}
+
+#[test]
+fn a_topics_settings_are_described_in_every_version() {
+    let mut setting = Setting::new("versions-described-settings");
+    for version in versions(ApiKey::DescribeConfigs) {
+        assert_eq!(retention_ms(&mut setting, version), ("604800000".to_owned(), 5), "v{version}");
+    }
+}
+
+#[test]
+fn a_topics_settings_are_replaced_in_every_version() {
+    let mut setting = Setting::new("versions-replaced-settings");
+    for (version, value) in versions(ApiKey::AlterConfigs).zip(["60000", "70000", "80000"]) {
+        let configs = vec![alter_configs::AlterableConfig { name: "retention.ms", value: Some(value) }];
+        let resources = vec![alter_configs::AlterConfigsResource {
+            resource_type: config_resource::TOPIC,
+            resource_name: TOPIC,
+            configs,
+        }];
+        let request = AlterConfigsRequest { resources, validate_only: false };
+        let answer = setting.connection.ask(version, &request);
+        let response: AlterConfigsResponse<'_> = answer.body();
+        assert_eq!(response.responses[0].error_code, ErrorCode::NONE, "v{version}");
+        assert_eq!(retention_ms(&mut setting, 4), (value.to_owned(), 1), "v{version}");
+    }
+}
+
+#[test]
+fn a_topics_settings_are_changed_by_name_in_every_version() {
+    let mut setting = Setting::new("versions-changed-settings");
+    for version in versions(ApiKey::IncrementalAlterConfigs) {
+        let changes = [
+            (incremental_alter_configs::SET, Some("60000"), ("60000", 1)),
+            (incremental_alter_configs::DELETE, None, ("604800000", 5)),
+        ];
+        for (config_operation, value, (after, source)) in changes {
+            let name = "retention.ms";
+            let resources = vec![incremental_alter_configs::AlterConfigsResource {
+                resource_type: config_resource::TOPIC,
+                resource_name: TOPIC,
+                configs: vec![incremental_alter_configs::AlterableConfig { name, config_operation, value }],
+            }];
+            let request = IncrementalAlterConfigsRequest { resources, validate_only: false };
+            let answer = setting.connection.ask(version, &request);
+            let response: IncrementalAlterConfigsResponse<'_> = answer.body();
+            assert_eq!(response.responses[0].error_code, ErrorCode::NONE, "v{version}");
+            assert_eq!(retention_ms(&mut setting, 4), (after.to_owned(), source), "v{version}");
         }
     }
 }

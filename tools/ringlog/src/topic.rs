@@ -1,5 +1,6 @@
-//! `ringlog topic`: creates, lists, describes and deletes topics.
+//! `ringlog topic`: creates, lists, describes, alters and deletes topics.
 
+mod alter;
 mod describe;
 
 use clap::{Args, Subcommand};
@@ -19,9 +20,11 @@ pub(crate) enum TopicCommand {
     Create(CreateArguments),
     /// List all topics.
     List(ListArguments),
-    /// Show a topic's partitions: who leads each, and its offsets.
+    /// Show a topic's own settings and its partitions: who leads each, and its offsets.
     #[command(after_help = "Example:\n  ringlog topic describe orders")]
     Describe(NamedArguments),
+    /// Change settings of a topic while it is in use.
+    Alter(alter::Arguments),
     /// Delete a topic and all its records.
     #[command(after_help = "Example:\n  ringlog topic delete orders")]
     Delete(NamedArguments),
@@ -87,6 +90,7 @@ pub(crate) fn run(command: &TopicCommand) -> Result<(), Failure> {
         TopicCommand::Create(arguments) => create(arguments),
         TopicCommand::List(arguments) => list(arguments),
         TopicCommand::Describe(arguments) => describe::run(&arguments.name, &arguments.common),
+        TopicCommand::Alter(arguments) => alter::run(arguments),
         TopicCommand::Delete(arguments) => delete(arguments),
     }
 }

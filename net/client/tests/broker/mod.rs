@@ -1,6 +1,8 @@
 //! A tiny cluster in memory, enough to try the client's shells on the simulated seam: it keeps batches as they come,
 //! recognizes repetitions, and knows who leads.
 
+mod configs;
+
 use core::time::Duration;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -52,6 +54,7 @@ impl Log {
 struct TopicLogs {
     id: Uuid,
     partitions: Vec<Log>,
+    configs: BTreeMap<String, String>,
 }
 
 #[derive(Default)]
@@ -92,7 +95,7 @@ impl Cluster {
         state.next_topic += 1;
         let id = Uuid([state.next_topic; 16]);
         let partitions = leaders.iter().map(|&leader| Log { leader, ..Log::default() }).collect();
-        state.topics.insert(name.to_owned(), TopicLogs { id, partitions });
+        state.topics.insert(name.to_owned(), TopicLogs { id, partitions, configs: BTreeMap::new() });
     }
 
     pub(crate) fn move_leader(&self, name: &str, partition: usize, leader: i32) {
@@ -229,8 +232,19 @@ impl Cluster {
                 let request = DeleteTopicsRequest::decode(&mut reader, version).unwrap();
                 respond!(self.delete_topics(&request));
             }
+            ApiKey::DescribeConfigs => {
+                let request = DescribeConfigsRequest::decode(&mut reader, version).unwrap();
+                respond!(configs::describe(&self.state.borrow(), &request));
+            }
+            ApiKey::IncrementalAlterConfigs => {
+                let request = IncrementalAlterConfigsRequest::decode(&mut reader, version).unwrap();
+                respond!(configs::alter(&mut self.state.borrow_mut(), &request));
+            }
             ApiKey::DescribeCluster => {
                 self.describe_cluster(|response| respond!(response));
+            }
+            api @ (ApiKey::DeleteRecords | ApiKey::OffsetForLeaderEpoch | ApiKey::AlterConfigs) => {
+                panic!("no test asks for {api}")
             }
         }
         out

@@ -16,13 +16,14 @@ use super::create::created;
 pub(crate) enum Asker {
     CreateTopic(CreateTopic, ReplySlot<Result<CreatedTopic, ControlError>>),
     DeleteTopic(ReplySlot<Result<(), ControlError>>),
+    AlterTopic(ReplySlot<Result<(), ControlError>>),
     ProducerIds(ReplySlot<Result<ProducerIdBlock, ControlError>>),
 }
 
 /// An answer that goes out once every shard has applied the command.
 enum Ready {
     Created(ReplySlot<Result<CreatedTopic, ControlError>>, Result<CreatedTopic, ControlError>),
-    Deleted(ReplySlot<Result<(), ControlError>>, Result<(), ControlError>),
+    Done(ReplySlot<Result<(), ControlError>>, Result<(), ControlError>),
 }
 
 /// The answers owed.
@@ -65,11 +66,16 @@ impl Answers {
                 self.topic_applied(asker, index, |_| Err(ControlError::InvalidAssignment(error)));
             }
             Reply::InvalidTopicId => self.topic_applied(asker, index, |_| Err(ControlError::TopicIdTaken)),
-            Reply::DuplicateConfig => {
-                self.topic_applied(asker, index, |_| Err(ControlError::SettingNamedTwice));
-            }
-            Reply::TopicDeleted { .. } => self.deletion_applied(asker, index, Ok(())),
-            Reply::UnknownTopic => self.deletion_applied(asker, index, Err(ControlError::UnknownTopic)),
+            Reply::DuplicateConfig => match asker {
+                Asker::CreateTopic(..) => {
+                    self.topic_applied(asker, index, |_| Err(ControlError::SettingNamedTwice));
+                }
+                Asker::DeleteTopic(_) | Asker::AlterTopic(_) | Asker::ProducerIds(_) => {
+                    self.change_applied(asker, index, Err(ControlError::SettingNamedTwice));
+                }
+            },
+            Reply::TopicDeleted { .. } | Reply::TopicAltered => self.change_applied(asker, index, Ok(())),
+            Reply::UnknownTopic => self.change_applied(asker, index, Err(ControlError::UnknownTopic)),
             Reply::ProducerIds(block) => give_producer_ids(asker, Ok(block)),
             Reply::InvalidProducerIdCount => {
                 give_producer_ids(asker, Err(ControlError::ProducerIdsExhausted))
@@ -95,9 +101,9 @@ impl Answers {
         }
     }
 
-    fn deletion_applied(&mut self, asker: Asker, index: u64, outcome: Result<(), ControlError>) {
-        if let Asker::DeleteTopic(slot) = asker {
-            self.applied.push_back((index, Ready::Deleted(slot, outcome)));
+    fn change_applied(&mut self, asker: Asker, index: u64, outcome: Result<(), ControlError>) {
+        if let Asker::DeleteTopic(slot) | Asker::AlterTopic(slot) = asker {
+            self.applied.push_back((index, Ready::Done(slot, outcome)));
         }
     }
 
@@ -113,7 +119,7 @@ impl Answers {
         while self.applied.front().is_some_and(|&(applied, _)| applied <= index) {
             match self.applied.pop_front() {
                 Some((_, Ready::Created(slot, answer))) => slot.answer(answer),
-                Some((_, Ready::Deleted(slot, answer))) => slot.answer(answer),
+                Some((_, Ready::Done(slot, answer))) => slot.answer(answer),
                 None => {}
             }
         }
@@ -124,7 +130,7 @@ impl Answers {
 pub(crate) fn refuse(asker: Asker, error: ControlError) {
     match asker {
         Asker::CreateTopic(_, slot) => slot.answer(Err(error)),
-        Asker::DeleteTopic(slot) => slot.answer(Err(error)),
+        Asker::DeleteTopic(slot) | Asker::AlterTopic(slot) => slot.answer(Err(error)),
         Asker::ProducerIds(slot) => slot.answer(Err(error)),
     }
 }
@@ -178,11 +184,15 @@ mod tests {
         let (created, created_waits) = ask(&mut answers, create);
         let (taken, taken_waits) = ask(&mut answers, create);
         let (deleted, deleted_waits) = ask(&mut answers, Asker::DeleteTopic);
+        let (altered, altered_waits) = ask(&mut answers, Asker::AlterTopic);
+        let (doubled, doubled_waits) = ask(&mut answers, Asker::AlterTopic);
         let (ids, ids_wait) = ask(&mut answers, Asker::ProducerIds);
         answers.applied(created, 1, Reply::TopicCreated { id: TopicId([1; 16]) });
         answers.applied(taken, 2, Reply::InvalidTopicId);
         answers.applied(deleted, 3, Reply::UnknownTopic);
         let block = ProducerIdBlock { first: ProducerId(7), count: 1 };
+        answers.applied(altered, 3, Reply::TopicAltered);
+        answers.applied(doubled, 3, Reply::DuplicateConfig);
         answers.applied(ids, 4, Reply::ProducerIds(block));
         assert_eq!(block_on(ids_wait.wait()), Ok(Ok(block)), "no shard applies anything for it");
         answers.shards_applied(3);
@@ -192,6 +202,8 @@ mod tests {
         );
         assert_eq!(block_on(taken_waits.wait()), Ok(Err(ControlError::TopicIdTaken)));
         assert_eq!(block_on(deleted_waits.wait()), Ok(Err(ControlError::UnknownTopic)));
+        assert_eq!(block_on(altered_waits.wait()), Ok(Ok(())));
+        assert_eq!(block_on(doubled_waits.wait()), Ok(Err(ControlError::SettingNamedTwice)));
     }
 
     #[test]

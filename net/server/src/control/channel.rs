@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine_io::{Receiver, ReplySlot, SendError, Sender, mailbox, reply};
 use engine_record::TopicId;
-use replication::metadata::commands::Command;
+use replication::metadata::commands::{AlterTopic, Command};
 use replication::metadata::reply::{AssignmentError, ProducerIdBlock, TopicNameError};
 
 /// How many requests of all shards may wait for the control executor.
@@ -20,6 +20,8 @@ pub(crate) enum ControlRequest {
     CreateTopic(NewTopic, ReplySlot<Result<CreatedTopic, ControlError>>),
     /// A topic is to be deleted.
     DeleteTopic(TopicId, ReplySlot<Result<(), ControlError>>),
+    /// A topic's own settings are to change.
+    AlterTopic(AlterTopic, ReplySlot<Result<(), ControlError>>),
     /// A shard needs producer ids.
     AllocateProducerIds(ReplySlot<Result<ProducerIdBlock, ControlError>>),
 }
@@ -169,6 +171,11 @@ impl ControlHandle {
     /// Deletes a topic. Answered once every shard of this node has applied it.
     pub(crate) async fn delete_topic(&self, id: TopicId) -> Result<(), ControlError> {
         self.ask(|slot| ControlRequest::DeleteTopic(id, slot)).await
+    }
+
+    /// Changes a topic's own settings, which have been checked. Answered once every shard of this node has applied it.
+    pub(crate) async fn alter_topic(&self, alteration: AlterTopic) -> Result<(), ControlError> {
+        self.ask(|slot| ControlRequest::AlterTopic(alteration, slot)).await
     }
 
     /// Takes a block of producer ids.

@@ -198,6 +198,9 @@ impl<I: Io> Control<I> {
             ControlRequest::DeleteTopic(id, slot) => {
                 self.propose(&Command::DeleteTopic { id }, Asker::DeleteTopic(slot));
             }
+            ControlRequest::AlterTopic(alteration, slot) => {
+                self.propose(&Command::AlterTopic(alteration), Asker::AlterTopic(slot));
+            }
             ControlRequest::AllocateProducerIds(slot) => {
                 let command = Command::AllocateProducerIds {
                     node: self.node,

@@ -19,7 +19,9 @@ use crate::error_code;
 use crate::hooks::{Decision, Operation, Resource, authorize};
 use crate::reply_memory;
 use crate::response::{CloseReason, Response};
-use crate::settings::{ListedSetting, PARTITIONS_MAX, SettingError, TOPIC_SETTINGS, TopicSettings};
+use crate::settings::{
+    BrokerSettings, ListedSetting, PARTITIONS_MAX, SettingError, SettingSource, TOPIC_SETTINGS, TopicSettings,
+};
 use crate::shard::Shard;
 use crate::turns::Turns;
 
@@ -112,7 +114,7 @@ pub(crate) async fn handle<I: Io>(
     let mut turns = Turns::new(shard.io());
     for ((name, wish), created) in wishes.into_iter().zip(created) {
         turns.steps(TOPIC_SETTINGS.len()).await;
-        let outcome = wish.and_then(|wish| outcome(&wish, created.into_inner()));
+        let outcome = wish.and_then(|wish| outcome(&shard.config().broker, &wish, created.into_inner()));
         outcomes.push((name, outcome.map_err(|refused| (refused.code(), refused.to_string()))));
     }
     let topics = outcomes.iter().map(|(name, outcome)| answer(name, outcome)).collect();
@@ -175,10 +177,16 @@ fn wish<I: Io>(shard: &Shard<I>, topic: &CreatableTopic<'_>, validate_only: bool
 }
 
 /// What became of a topic; `created` is what the controller has said, if it has.
-fn outcome(wish: &Wish, created: Option<Result<CreatedTopic, ControlError>>) -> Result<Outcome, Refused> {
+fn outcome(
+    broker: &BrokerSettings,
+    wish: &Wish,
+    created: Option<Result<CreatedTopic, ControlError>>,
+) -> Result<Outcome, Refused> {
     let created = created.ok_or(Refused::TimedOut)??;
     let is_own = |name: &str| wish.new.configs.iter().any(|(own, _)| own == name);
-    Ok(Outcome { created, settings: wish.settings.list(is_own) })
+    let source =
+        |name: &str| if is_own(name) { SettingSource::Topic } else { broker.source_for_topics(name) };
+    Ok(Outcome { created, settings: wish.settings.list(source) })
 }
 
 /// The topic's own settings. Of one that stands twice the last counts, as in Kafka: the metadata take each once.

@@ -1,8 +1,8 @@
 //! Fetch: reads batches from the partitions named, as they are stored.
 //!
 //! The answer goes out at once when it has an error or at least `min_bytes`; otherwise the request waits for the high
-//! watermark of any of its partitions to move, or for its time to run out. Sessions (KIP-227) are declined by session
-//! id 0, which is always a legal answer; every request is then a whole one.
+//! watermark of any of its partitions to move, or for its time to run out. In a session (KIP-227, [`crate::fetch_sessions`])
+//! the partitions are the session's, and those are told of which there is news.
 
 use core::mem::size_of;
 use core::time::Duration;
@@ -14,13 +14,14 @@ use engine_record::{LeaderEpoch, Offset, PartitionIndex, TopicId, TopicPartition
 use engine_store::{FlushInterest, Piece as StorePiece, Read, ReadBound, ReadRequest};
 use net_wire::fetch::{FetchFrame, FetchResponseStart, FetchResponseWriter, FetchedPartition, Piece};
 use net_wire::messages::LeaderIdAndEpoch;
-use net_wire::messages::fetch::{FetchPartition, FetchRequest, FetchTopic};
+use net_wire::messages::fetch::{FetchPartition, FetchRequest};
 use net_wire::topic_ref::TopicRef;
 use net_wire::{EncodeError, ErrorCode};
 
 use crate::dispatch::Request;
 use crate::endpoint::Endpoint;
 use crate::error_code;
+use crate::fetch_sessions::Kind;
 use crate::hooks::{Decision, Operation, Resource, authorize};
 use crate::partition::{AnyOf, Partition};
 use crate::reply_memory::{self, Held};
@@ -28,6 +29,8 @@ use crate::response::{CloseReason, Reply, ReplyPiece, Response};
 use crate::settings::FETCH_BYTES_MAX;
 use crate::shard::{NotServed, Shard};
 use crate::turns::Turns;
+
+mod session;
 
 /// From this version on topics are named by id.
 const TOPIC_ID_FROM: i16 = 13;
@@ -44,7 +47,7 @@ const HEAD_BYTES: usize = 64;
 
 /// One partition asked for.
 struct Asked<'a> {
-    topic: usize,
+    topic: TopicRef<'a>,
     partition: &'a FetchPartition,
     hosted: Result<Hosted, NotServed>,
 }
@@ -57,18 +60,24 @@ struct Hosted {
 }
 
 /// What was read for all partitions, and the memory it keeps; none where there was none to be had.
-struct Answer<I: Io> {
-    fetched: Vec<Fetched<I>>,
+struct Answer<'a, I: Io> {
+    fetched: Vec<Fetched<'a, I>>,
     memory: Option<Held>,
     /// Whether it has fewer bytes than it might, for want of memory.
     is_cut: bool,
 }
 
 /// What is answered for one partition.
-struct Fetched<I: Io> {
-    topic: usize,
-    index: i32,
+struct Fetched<'a, I: Io> {
+    topic: TopicRef<'a>,
+    asked: &'a FetchPartition,
     outcome: Result<Read<I>, NotServed>,
+}
+
+impl<I: Io> Fetched<'_, I> {
+    fn index(&self) -> i32 {
+        self.asked.partition
+    }
 }
 
 pub(crate) async fn handle<I: Io>(
@@ -76,25 +85,55 @@ pub(crate) async fn handle<I: Io>(
     request: &Request<I>,
 ) -> Result<Response<I>, CloseReason> {
     let asked: FetchRequest<'_> = request.decode()?;
-    if let Some(error) = refuse(&asked) {
-        return Ok(answer_error(request, error)?);
-    }
+    let kind = match refuse(&asked).and_then(|()| session::begin(shard, request, &asked)) {
+        Ok(kind) => kind,
+        Err(error) => return Ok(answer_error(request, error)?),
+    };
     for topic in &asked.topics {
         let Decision::Allowed =
             authorize(&request.connection.principal, Operation::Read, Resource::Topic(topic.topic));
     }
+    match kind {
+        Kind::Whole | Kind::New => {
+            let partitions = asked.topics.iter().flat_map(|topic| {
+                let name = session::named(request.version, topic);
+                topic.partitions.iter().map(move |partition| (name, partition))
+            });
+            answer_for(shard, request, &asked, kind, partitions).await
+        }
+        Kind::Next(at) => {
+            let listed = match session::list(shard, request.version, &asked, at).await {
+                Ok(listed) => listed,
+                Err(error) => return Ok(answer_error(request, error)?),
+            };
+            let ended = session::end_if_empty(shard, at);
+            let kind = if ended { Kind::Whole } else { kind };
+            let partitions = listed.iter().map(|(topic, partition)| (topic.as_ref(), partition));
+            answer_for(shard, request, &asked, kind, partitions).await
+        }
+    }
+}
+
+/// Waits until there is something to answer for these partitions, or it is time.
+async fn answer_for<'a, I: Io>(
+    shard: &Shard<I>,
+    request: &Request<I>,
+    asked: &FetchRequest<'_>,
+    kind: Kind,
+    partitions: impl Iterator<Item = (TopicRef<'a>, &'a FetchPartition)>,
+) -> Result<Response<I>, CloseReason> {
     let max_wait = Duration::from_millis(u64::try_from(asked.max_wait_ms).unwrap_or(0)).min(WAIT_MAX);
     let until = request.received_at.after(max_wait);
     let min_bytes = u64::try_from(asked.min_bytes).unwrap_or(0);
-    let partitions = resolve(shard, request.version, &asked.topics).await;
+    let partitions = resolve(shard, partitions).await;
     loop {
         let (moves, waitable) = watch(shard, &partitions).await;
         let last_turn = !waitable || request.connection.is_hurried() || shard.io().now() >= until;
         let news = news(shard, &partitions).await;
         if last_turn || news.is_some() || min_bytes == 0 {
-            let answer = read_all(shard, request, &asked, &partitions, news).await;
+            let answer = read_all(shard, request, asked, &partitions, news).await;
             if last_turn || answer.is_enough(min_bytes) {
-                return Ok(respond(shard, request, &asked, answer).await?);
+                return Ok(respond(shard, request, asked, kind, answer).await?);
             }
         }
         let _at_once = flush_interest(shard, &partitions).await;
@@ -117,18 +156,10 @@ async fn flush_interest<I: Io>(shard: &Shard<I>, partitions: &[Asked<'_>]) -> Op
 }
 
 /// What is wrong with the request as a whole.
-fn refuse(asked: &FetchRequest<'_>) -> Option<ErrorCode> {
+fn refuse(asked: &FetchRequest<'_>) -> Result<(), ErrorCode> {
     let replica = asked.replica_id.max(asked.replica_state.replica_id);
-    if replica >= 0 {
-        // Followers fetch through the internal listener, where they prove who they are.
-        return Some(ErrorCode::CLUSTER_AUTHORIZATION_FAILED);
-    }
-    match (asked.session_id, asked.session_epoch) {
-        // A new session may be asked for, and one that can't exist here closed or replaced; none is granted.
-        (_, -1 | 0) => None,
-        (0, _) => Some(ErrorCode::INVALID_FETCH_SESSION_EPOCH),
-        (_, _) => Some(ErrorCode::FETCH_SESSION_ID_NOT_FOUND),
-    }
+    // Followers fetch through the internal listener, where they prove who they are.
+    if replica >= 0 { Err(ErrorCode::CLUSTER_AUTHORIZATION_FAILED) } else { Ok(()) }
 }
 
 fn answer_error<I: Io>(request: &Request<I>, error: ErrorCode) -> Result<Response<I>, EncodeError> {
@@ -138,37 +169,41 @@ fn answer_error<I: Io>(request: &Request<I>, error: ErrorCode) -> Result<Respons
             version: request.version,
         }));
     }
-    let writer = FetchResponseWriter::begin(FetchFrame::default(), &start(request, error, 0))?;
+    let writer = FetchResponseWriter::begin(FetchFrame::default(), &start(request, error, 0, 0))?;
     Ok(Response::Reply(Reply::of(writer.finish(&[])?.head)))
 }
 
-fn start<I: Io>(request: &Request<I>, error_code: ErrorCode, topic_count: usize) -> FetchResponseStart {
+fn start<I: Io>(
+    request: &Request<I>,
+    error_code: ErrorCode,
+    session_id: i32,
+    topic_count: usize,
+) -> FetchResponseStart {
     FetchResponseStart {
         version: request.version,
         correlation_id: request.correlation_id,
         throttle_time_ms: 0,
         error_code,
-        session_id: 0,
+        session_id,
         topic_count,
     }
 }
 
-/// Finds the partitions asked for, in the request's order.
-async fn resolve<'a, I: Io>(shard: &Shard<I>, version: i16, topics: &'a [FetchTopic<'_>]) -> Vec<Asked<'a>> {
+/// Finds the partitions asked for, in their order.
+async fn resolve<'a, I: Io>(
+    shard: &Shard<I>,
+    listed: impl Iterator<Item = (TopicRef<'a>, &'a FetchPartition)>,
+) -> Vec<Asked<'a>> {
     let mut partitions = Vec::new();
     let mut turns = Turns::new(shard.io());
-    for (number, topic) in topics.iter().enumerate() {
+    for (topic, partition) in listed {
         turns.step().await;
-        let id = if version >= TOPIC_ID_FROM {
-            Ok(TopicId(topic.topic_id.0))
-        } else {
-            shard.topic_id(topic.topic).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)
+        let id = match topic {
+            TopicRef::Id(id) => Ok(TopicId(id.0)),
+            TopicRef::Name(name) => shard.topic_id(name).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
         };
-        for partition in &topic.partitions {
-            turns.step().await;
-            let hosted = id.map_err(NotServed::from).and_then(|id| check(shard, id, partition));
-            partitions.push(Asked { topic: number, partition, hosted });
-        }
+        let hosted = id.map_err(NotServed::from).and_then(|id| check(shard, id, partition));
+        partitions.push(Asked { topic, partition, hosted });
     }
     partitions
 }
@@ -240,7 +275,7 @@ async fn news<I: Io>(shard: &Shard<I>, partitions: &[Asked<'_>]) -> Option<News>
     news
 }
 
-impl<I: Io> Answer<I> {
+impl<I: Io> Answer<'_, I> {
     /// Whether it is worth sending before its time: it has an error, or as many bytes as the client wants or as there
     /// is memory for.
     fn is_enough(&self, min_bytes: u64) -> bool {
@@ -258,19 +293,19 @@ impl<I: Io> Answer<I> {
 /// Reads the partitions in order, until the request's limit is used up or the memory there is for it. The first one with
 /// data may exceed the limit by a batch, so that a large batch can always be read (KIP-74); so there is memory for the
 /// largest, or none is read.
-async fn read_all<I: Io>(
+async fn read_all<'a, I: Io>(
     shard: &Shard<I>,
     request: &Request<I>,
     asked: &FetchRequest<'_>,
-    partitions: &[Asked<'_>],
+    partitions: &[Asked<'a>],
     news: Option<News>,
-) -> Answer<I> {
+) -> Answer<'a, I> {
     let limit = u32::try_from(asked.max_bytes)
         .unwrap_or(0)
         .min(shard.config().broker.fetch_bytes_max)
         .min(FETCH_BYTES_MAX);
     let wanted = news.map_or(0, |news| news.bytes.min(u64::from(limit)));
-    let heads = (partitions.len() * (size_of::<Fetched<I>>() + HEAD_BYTES)) as u64;
+    let heads = (partitions.len() * (size_of::<Fetched<'_, I>>() + HEAD_BYTES)) as u64;
     let memory = match news {
         Some(news) => {
             let least = heads + u64::from(news.batch_bytes);
@@ -301,7 +336,7 @@ async fn read_all<I: Io>(
             left = left.saturating_sub(read.bytes);
             room = room.saturating_sub(bytes_kept(read));
         }
-        fetched.push(Fetched { topic: partition.topic, index: partition.partition.partition, outcome });
+        fetched.push(Fetched { topic: partition.topic, asked: partition.partition, outcome });
     }
     Answer { fetched, memory, is_cut }
 }
@@ -337,39 +372,57 @@ async fn respond<I: Io>(
     shard: &Shard<I>,
     request: &Request<I>,
     asked: &FetchRequest<'_>,
-    answer: Answer<I>,
+    kind: Kind,
+    answer: Answer<'_, I>,
 ) -> Result<Response<I>, EncodeError> {
-    let begin = start(request, ErrorCode::NONE, asked.topics.len());
+    let (session_id, fetched) = match session::choose(shard, request, kind, answer.fetched).await {
+        Ok(chosen) => chosen,
+        Err(error) => return answer_error(request, error),
+    };
+    let mut counts = counts(shard, &fetched).await.into_iter();
+    let begin = start(request, ErrorCode::NONE, session_id, counts.len());
     let mut writer = FetchResponseWriter::begin(FetchFrame::default(), &begin)?;
     let mut reads = Vec::new();
     let mut moved_away = false;
-    let mut fetched = answer.fetched.into_iter().peekable();
     let mut turns = Turns::new(shard.io());
-    for (number, topic) in asked.topics.iter().enumerate() {
+    let mut left = 0;
+    for partition in fetched {
         turns.step().await;
-        let topic_ref = if request.version >= TOPIC_ID_FROM {
-            TopicRef::Id(topic.topic_id)
-        } else {
-            TopicRef::Name(topic.topic)
-        };
-        writer.topic(topic_ref, topic.partitions.len())?;
-        while let Some(partition) = fetched.next_if(|partition| partition.topic == number) {
-            turns.step().await;
-            match partition.outcome {
-                Ok(read) => {
-                    writer.partition(&found(partition.index, &read, asked.isolation_level), bytes(&read))?;
-                    reads.extend((read.bytes > 0).then_some(read));
-                }
-                Err(why) => {
-                    moved_away |= why.leader.is_some();
-                    writer.partition(&not_found(request.version, partition.index, why), 0)?;
-                }
+        if left == 0 {
+            left = counts.next().expect("there is a count for every run of a topic");
+            writer.topic(partition.topic, left)?;
+        }
+        left -= 1;
+        let index = partition.index();
+        match partition.outcome {
+            Ok(read) => {
+                writer.partition(&found(index, &read, asked.isolation_level), bytes(&read))?;
+                reads.extend((read.bytes > 0).then_some(read));
+            }
+            Err(why) => {
+                moved_away |= why.leader.is_some();
+                writer.partition(&not_found(request.version, index, why), 0)?;
             }
         }
     }
     let endpoints = shard.endpoints_told_if(moved_away && request.version >= ENDPOINTS_FROM, request);
     let endpoints: Vec<_> = endpoints.iter().map(Endpoint::on_wire).collect();
     Ok(Response::Reply(splice(writer.finish(&endpoints)?, reads, answer.memory)))
+}
+
+/// How many partitions stand one after the other of each topic.
+async fn counts<I: Io>(shard: &Shard<I>, fetched: &[Fetched<'_, I>]) -> Vec<usize> {
+    let mut counts: Vec<usize> = Vec::new();
+    let (mut turns, mut last) = (Turns::new(shard.io()), None);
+    for partition in fetched {
+        turns.step().await;
+        match counts.last_mut() {
+            Some(count) if last == Some(partition.topic) => *count += 1,
+            Some(_) | None => counts.push(1),
+        }
+        last = Some(partition.topic);
+    }
+    counts
 }
 
 fn bytes<I: Io>(read: &Read<I>) -> usize {

@@ -301,7 +301,7 @@ async fn acknowledged<I: Io>(
         Acks::None => Ok(()),
         Acks::Leader => partition.log().written(end).await.map_err(|error| error_code::of_wait(&error)),
         Acks::All => match first(partition.reached(end), time_is_over(shard, partition, end, until)).await {
-            Ok(reached) => reached.map_err(|closed| error_code::of_closed(&closed)),
+            Ok(reached) => reached.map_err(|why| error_code::of_not_reached(&why)),
             Err(Ok(())) if partition.offsets().high_watermark >= end => Ok(()),
             Err(Ok(())) => Err(ErrorCode::REQUEST_TIMED_OUT),
             Err(Err(error)) => Err(error_code::of_wait(&error)),

@@ -102,51 +102,6 @@ fn clients_of_an_older_leader_are_fenced_and_those_of_a_newer_one_told_to_wait()
 }
 
 #[test]
-fn sessions_are_declined_with_id_0_and_every_request_is_answered_in_full() {
-    on_node(4, config(1), async |node| {
-        let topic = node.topic("t", 1).await;
-        let mut client = node.connect(0).await;
-        produce(&mut client, &topic, 0, &batch(&["a"])).await;
-        for version in 7..=ApiKey::Fetch.versions().max {
-            // None wanted, a new one, a new one in place of one this broker never gave, the last of one.
-            for (id, epoch) in [(0, -1), (0, 0), (7, 0), (7, -1)] {
-                let fetch = Fetch::at(&topic, 0, 0).version(version).session(id, epoch);
-                let fetched = fetch.call(&mut client).await;
-                assert_eq!(fetched.error, ErrorCode::NONE, "session ({id}, {epoch}) in v{version}");
-                assert_eq!(fetched.session_id, 0);
-                assert_eq!(read(&fetched.only().records).len(), 1);
-            }
-        }
-    });
-}
-
-#[test]
-fn requests_within_a_session_that_is_not_there_are_refused() {
-    on_node(5, config(1), async |node| {
-        let topic = node.topic("t", 1).await;
-        let mut client = node.connect(0).await;
-        for version in 7..=ApiKey::Fetch.versions().max {
-            for (id, epoch) in [(7, 1), (7, i32::MAX), (-7, 1)] {
-                let fetched =
-                    Fetch::at(&topic, 0, 0).version(version).session(id, epoch).call(&mut client).await;
-                assert_eq!(
-                    fetched.error,
-                    ErrorCode::FETCH_SESSION_ID_NOT_FOUND,
-                    "({id}, {epoch}) in v{version}"
-                );
-                assert_eq!((fetched.session_id, fetched.partitions), (0, Vec::new()));
-            }
-            for epoch in [1, -2] {
-                let fetched =
-                    Fetch::at(&topic, 0, 0).version(version).session(0, epoch).call(&mut client).await;
-                let allowed = [ErrorCode::FETCH_SESSION_ID_NOT_FOUND, ErrorCode::INVALID_FETCH_SESSION_EPOCH];
-                assert!(allowed.contains(&fetched.error), "(0, {epoch}) in v{version}: {}", fetched.error);
-            }
-        }
-    });
-}
-
-#[test]
 fn who_says_to_be_a_replica_gets_no_records_from_the_clients_listener() {
     on_node(6, config(1), async |node| {
         let topic = node.topic("t", 1).await;

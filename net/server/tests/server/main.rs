@@ -6,6 +6,7 @@
 //! node.rs      a node that starts, stops, crashes and starts again on the same disk
 //! client.rs    a connection: sends requests, receives answers, sees the end
 //! calls.rs     the calls that most tests need, by their outcome
+//! configs.rs   the calls about settings
 //! batches.rs   record batches, sound and damaged
 //! errors.rs    what is logged as an error
 //! ```
@@ -16,17 +17,23 @@
 mod batches;
 mod calls;
 mod client;
+mod configs;
 mod errors;
 mod node;
 
+mod alter_configs;
 mod api_versions;
+mod changed_settings;
 mod connections;
 mod create_topics;
+mod delete_records;
 mod delete_topics;
 mod describe_cluster;
+mod describe_configs;
 mod failures;
 mod fetch;
 mod fetch_refusals;
+mod fetch_sessions;
 mod fetch_waits;
 mod hurried;
 mod idempotence;
@@ -34,6 +41,7 @@ mod large_requests;
 mod list_offsets;
 mod long_answers;
 mod metadata;
+mod offset_for_leader_epoch;
 mod produce;
 mod produce_refusals;
 mod producer_ids;

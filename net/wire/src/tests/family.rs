@@ -67,22 +67,32 @@ macro_rules! families {
 
 families! {
     'a,
+    AlterConfigsRequest: ours::AlterConfigsRequest<'a>;
+    AlterConfigsResponse: ours::AlterConfigsResponse<'a>;
     ApiVersionsRequest: ours::ApiVersionsRequest<'a>;
     ApiVersionsResponse: ours::ApiVersionsResponse<'a>;
     CreateTopicsRequest: ours::CreateTopicsRequest<'a>;
     CreateTopicsResponse: ours::CreateTopicsResponse<'a>;
+    DeleteRecordsRequest: ours::DeleteRecordsRequest<'a>;
+    DeleteRecordsResponse: ours::DeleteRecordsResponse<'a>;
     DeleteTopicsRequest: ours::DeleteTopicsRequest<'a>;
     DeleteTopicsResponse: ours::DeleteTopicsResponse<'a>;
     DescribeClusterRequest: ours::DescribeClusterRequest;
     DescribeClusterResponse: ours::DescribeClusterResponse<'a>;
+    DescribeConfigsRequest: ours::DescribeConfigsRequest<'a>;
+    DescribeConfigsResponse: ours::DescribeConfigsResponse<'a>;
     FetchRequest: ours::FetchRequest<'a>;
     FetchResponse: ours::FetchResponse<'a>;
+    IncrementalAlterConfigsRequest: ours::IncrementalAlterConfigsRequest<'a>;
+    IncrementalAlterConfigsResponse: ours::IncrementalAlterConfigsResponse<'a>;
     InitProducerIdRequest: ours::InitProducerIdRequest<'a>;
     InitProducerIdResponse: ours::InitProducerIdResponse;
     ListOffsetsRequest: ours::ListOffsetsRequest<'a>;
     ListOffsetsResponse: ours::ListOffsetsResponse<'a>;
     MetadataRequest: ours::MetadataRequest<'a>;
     MetadataResponse: ours::MetadataResponse<'a>;
+    OffsetForLeaderEpochRequest: ours::OffsetForLeaderEpochRequest<'a>;
+    OffsetForLeaderEpochResponse: ours::OffsetForLeaderEpochResponse<'a>;
     ProduceRequest: ours::ProduceRequest<'a>;
     ProduceResponse: ours::ProduceResponse<'a>;
 }
@@ -91,10 +101,13 @@ families! {
 macro_rules! for_every_message {
     ($check:ident($argument:expr)) => {
         for_every_message!($check($argument):
-            ApiVersionsRequest ApiVersionsResponse CreateTopicsRequest CreateTopicsResponse DeleteTopicsRequest
-            DeleteTopicsResponse DescribeClusterRequest DescribeClusterResponse FetchRequest FetchResponse
-            InitProducerIdRequest InitProducerIdResponse ListOffsetsRequest ListOffsetsResponse MetadataRequest
-            MetadataResponse ProduceRequest ProduceResponse)
+            AlterConfigsRequest AlterConfigsResponse ApiVersionsRequest ApiVersionsResponse CreateTopicsRequest
+            CreateTopicsResponse DeleteRecordsRequest DeleteRecordsResponse DeleteTopicsRequest
+            DeleteTopicsResponse DescribeClusterRequest DescribeClusterResponse DescribeConfigsRequest
+            DescribeConfigsResponse FetchRequest FetchResponse IncrementalAlterConfigsRequest
+            IncrementalAlterConfigsResponse InitProducerIdRequest InitProducerIdResponse ListOffsetsRequest
+            ListOffsetsResponse MetadataRequest MetadataResponse OffsetForLeaderEpochRequest
+            OffsetForLeaderEpochResponse ProduceRequest ProduceResponse)
     };
     ($check:ident($argument:expr): $($family:ident)*) => {
         $( $check::<crate::tests::family::$family>($argument); )*

@@ -8,7 +8,8 @@ use engine_record::{LeaderEpoch, NodeId, ProducerId, ShardId, TopicId};
 
 use super::{Image, NODE_ID_MAX, Node, Partition, SHARD_COUNT_MAX, TOPIC_NAME_CHARS_MAX, Topic};
 use crate::metadata::commands::{
-    Command, CreateTopic, Incarnation, ListenerEndpoint, PartitionAssignment, RegisterNode,
+    AlterTopic, Command, CreateTopic, Incarnation, ListenerEndpoint, OtherConfigs, PartitionAssignment,
+    RegisterNode,
 };
 use crate::metadata::reply::{AssignmentError, ProducerIdBlock, RegistrationError, Reply, TopicNameError};
 
@@ -32,6 +33,7 @@ impl Image {
             Command::AllocateProducerIds { node, incarnation, count } => {
                 self.allocate_producer_ids(*node, *incarnation, *count)
             }
+            Command::AlterTopic(alteration) => self.alter_topic(alteration),
         };
         self.check_after_apply();
         reply
@@ -126,6 +128,30 @@ impl Image {
         assert_eq!(named, Some(id), "a topic's name led to another topic");
         assert_eq!(topic.id, id, "a topic lay under another's id");
         Reply::TopicDeleted { name: topic.name.clone() }
+    }
+
+    fn alter_topic(&mut self, alteration: &AlterTopic) -> Reply {
+        let changes: BTreeMap<_, _> = alteration.changes.iter().map(|(name, value)| (name, value)).collect();
+        if changes.len() != alteration.changes.len() {
+            return Reply::DuplicateConfig;
+        }
+        let Some(topic) = self.topics.get_mut(&alteration.id) else {
+            return Reply::UnknownTopic;
+        };
+        let mut configs = match alteration.others {
+            OtherConfigs::Stay => topic.configs.clone(),
+            OtherConfigs::Go => BTreeMap::new(),
+        };
+        for (name, value) in changes {
+            match value {
+                Some(value) => configs.insert(name.clone(), value.clone()),
+                None => configs.remove(name),
+            };
+        }
+        if configs != topic.configs {
+            Arc::make_mut(topic).configs = configs;
+        }
+        Reply::TopicAltered
     }
 
     fn bump_leader_epochs(&mut self, node: NodeId) -> Reply {

@@ -1,6 +1,8 @@
 use super::*;
 use crate::codec::DecodeError;
-use crate::metadata::commands::{BumpReason, Command, CreateTopic, PartitionAssignment, RegisterNode};
+use crate::metadata::commands::{
+    AlterTopic, BumpReason, Command, CreateTopic, OtherConfigs, PartitionAssignment, RegisterNode,
+};
 use crate::metadata::reply::{AssignmentError, RegistrationError, Reply, TopicNameError};
 use engine_record::ProducerId;
 use proptest::prelude::*;
@@ -164,6 +166,56 @@ fn a_topic_that_breaks_a_rule_is_refused_and_nothing_changes() {
     assert_eq!(image, before);
 }
 
+fn alteration(id: u8, others: OtherConfigs, changes: &[(&str, Option<&str>)]) -> Command {
+    let owned =
+        |&(name, value): &(&str, Option<&str>)| (name.to_owned(), value.map(|value: &str| value.to_owned()));
+    Command::AlterTopic(AlterTopic {
+        id: TopicId([id; 16]),
+        others,
+        changes: changes.iter().map(owned).collect(),
+    })
+}
+
+#[test]
+fn a_topics_own_settings_change_by_name_or_as_a_whole() {
+    use OtherConfigs::{Go, Stay};
+    let mut image = two_nodes();
+    apply(&mut image, Command::CreateTopic(topic("orders", 1, &[&[1]])));
+    apply(&mut image, Command::CreateTopic(topic("other", 2, &[&[1]])));
+    let untouched = Arc::clone(image.topic_named("other").unwrap());
+    let mut configs_after = |others, changes: &[(&str, Option<&str>)]| {
+        assert_eq!(apply(&mut image, alteration(1, others, changes)), Reply::TopicAltered);
+        let configs = image.topic_named("orders").unwrap().configs.iter();
+        configs.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>()
+    };
+    let added = [("a", Some("1")), ("b", Some("")), ("none", None)];
+    assert_eq!(configs_after(Stay, &added), ["a=1", "b=", "retention.ms=1000"]);
+    assert_eq!(configs_after(Stay, &[("retention.ms", None), ("a", Some("2")), ("b", None)]), ["a=2"]);
+    assert_eq!(configs_after(Stay, &[]), ["a=2"]);
+    assert_eq!(configs_after(Go, &[("b", Some("1")), ("a", None)]), ["b=1"]);
+    assert_eq!(configs_after(Go, &[]), [""; 0]);
+    assert!(Arc::ptr_eq(&untouched, image.topic_named("other").unwrap()));
+    assert_eq!(Image::decode(&image.encode()), Ok(image));
+}
+
+#[test]
+fn a_change_of_settings_that_makes_no_sense_is_refused_and_one_that_changes_nothing_copies_nothing() {
+    let mut image = two_nodes();
+    apply(&mut image, Command::CreateTopic(topic("orders", 1, &[&[1]])));
+    let before = image.clone();
+    let twice = [("a", Some("1")), ("b", None), ("a", None)];
+    let refused = apply(&mut image, alteration(1, OtherConfigs::Stay, &twice));
+    assert_eq!(refused, Reply::DuplicateConfig);
+    let unknown = apply(&mut image, alteration(2, OtherConfigs::Go, &[]));
+    assert_eq!(unknown, Reply::UnknownTopic);
+    let same = [("retention.ms", Some("1000"))];
+    assert_eq!(apply(&mut image, alteration(1, OtherConfigs::Go, &same)), Reply::TopicAltered);
+    let topic = |image: &Image| Arc::clone(image.topic_named("orders").unwrap());
+    assert!(Arc::ptr_eq(&topic(&image), &topic(&before)));
+    image.applied = before.applied;
+    assert_eq!(image, before);
+}
+
 #[test]
 fn topic_names_follow_kafkas_rules() {
     assert_eq!(check_topic_name("a.B_9-"), Ok(()));
@@ -243,6 +295,7 @@ fn a_broker_id_names_a_node_and_a_shard() {
 fn command() -> impl Strategy<Value = Command> {
     let node = 1..4_i32;
     let names = prop::sample::select(vec!["a", "b", "c", "", "no/way"]);
+    let names_of_configs = prop::sample::select(vec!["retention.ms", "a", "b"]);
     prop_oneof![
         (node.clone(), 1..4_u128, any::<bool>()).prop_map(|(node, incarnation, clean_start)| {
             Command::RegisterNode(RegisterNode { clean_start, ..registration(node, incarnation) })
@@ -258,6 +311,16 @@ fn command() -> impl Strategy<Value = Command> {
             node: NodeId(node),
             reason: BumpReason::UncleanStart
         }),
+        (
+            0..4_u8,
+            any::<bool>(),
+            prop::collection::vec((names_of_configs, prop::option::of("[0-9]{0,2}")), 0..3)
+        )
+            .prop_map(|(id, others_go, changes)| {
+                let others = if others_go { OtherConfigs::Go } else { OtherConfigs::Stay };
+                let changes: Vec<_> = changes.iter().map(|(name, value)| (*name, value.as_deref())).collect();
+                alteration(id, others, &changes)
+            }),
         (node, 1..4_u128, 0..3_u32).prop_map(|(node, incarnation, count)| Command::AllocateProducerIds {
             node: NodeId(node),
             incarnation: Incarnation(incarnation),

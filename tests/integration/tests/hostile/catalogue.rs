@@ -4,17 +4,23 @@ use std::ops::Range;
 
 use engine_record::{BatchBuilder, Compression, NewRecord, Timestamp};
 use integration::connection::encode;
+use net_wire::messages::alter_configs;
 use net_wire::messages::create_topics::CreatableTopic;
+use net_wire::messages::delete_records::{DeleteRecordsPartition, DeleteRecordsTopic};
 use net_wire::messages::delete_topics::DeleteTopicState;
+use net_wire::messages::describe_configs::DescribeConfigsResource;
 use net_wire::messages::fetch::{FetchPartition, FetchTopic};
+use net_wire::messages::incremental_alter_configs;
 use net_wire::messages::list_offsets::{ListOffsetsPartition, ListOffsetsTopic};
 use net_wire::messages::metadata::MetadataRequestTopic;
+use net_wire::messages::offset_for_leader_epoch::{OffsetForLeaderPartition, OffsetForLeaderTopic};
 use net_wire::messages::produce::{PartitionProduceData, TopicProduceData};
 use net_wire::messages::{
-    ApiVersionsRequest, CreateTopicsRequest, DeleteTopicsRequest, DescribeClusterRequest, FetchRequest,
-    InitProducerIdRequest, ListOffsetsRequest, MetadataRequest, ProduceRequest,
+    AlterConfigsRequest, ApiVersionsRequest, CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest,
+    DescribeClusterRequest, DescribeConfigsRequest, FetchRequest, IncrementalAlterConfigsRequest,
+    InitProducerIdRequest, ListOffsetsRequest, MetadataRequest, OffsetForLeaderEpochRequest, ProduceRequest,
 };
-use net_wire::{ApiKey, Uuid};
+use net_wire::{ApiKey, Uuid, config_resource};
 
 use crate::VICTIM;
 
@@ -53,7 +59,12 @@ impl Catalogue {
                     ApiKey::ApiVersions => frames.push(api_versions(version)),
                     ApiKey::CreateTopics => frames.push(create_topics(version)),
                     ApiKey::DeleteTopics => frames.push(delete_topics(version)),
+                    ApiKey::DeleteRecords => frames.push(delete_records(version)),
                     ApiKey::InitProducerId => frames.push(init_producer_id(version)),
+                    ApiKey::OffsetForLeaderEpoch => frames.push(offset_for_leader_epoch(version)),
+                    ApiKey::DescribeConfigs => frames.push(describe_configs(version)),
+                    ApiKey::AlterConfigs => frames.push(alter_configs(version)),
+                    ApiKey::IncrementalAlterConfigs => frames.push(incremental_alter_configs(version)),
                     ApiKey::DescribeCluster => frames.push(describe_cluster(version)),
                 }
             }
@@ -160,9 +171,56 @@ fn delete_topics(version: i16) -> Frame {
     plain(encode(version, 7, &DeleteTopicsRequest { topics, topic_names, timeout_ms: 1_000 }))
 }
 
+/// Deletes nothing: the log starts there already.
+fn delete_records(version: i16) -> Frame {
+    let partitions = vec![DeleteRecordsPartition { partition_index: 0, offset: 0 }];
+    let topics = vec![DeleteRecordsTopic { name: NO_TOPIC, partitions }];
+    plain(encode(version, 11, &DeleteRecordsRequest { topics, timeout_ms: 1_000 }))
+}
+
 fn init_producer_id(version: i16) -> Frame {
     let request = InitProducerIdRequest { transactional_id: None, ..InitProducerIdRequest::default() };
     plain(encode(version, 8, &request))
+}
+
+fn offset_for_leader_epoch(version: i16) -> Frame {
+    let partitions = vec![OffsetForLeaderPartition::default()];
+    let topics = vec![OffsetForLeaderTopic { topic: VICTIM, partitions }];
+    plain(encode(version, 10, &OffsetForLeaderEpochRequest { replica_id: -1, topics }))
+}
+
+fn describe_configs(version: i16) -> Frame {
+    let resources = vec![DescribeConfigsResource {
+        resource_type: config_resource::TOPIC,
+        resource_name: VICTIM,
+        configuration_keys: Some(vec!["retention.ms", "no.such.setting"]),
+    }];
+    let request = DescribeConfigsRequest { resources, include_synonyms: true, ..Default::default() };
+    plain(encode(version, 12, &request))
+}
+
+/// Changes nothing: there is no such topic.
+fn alter_configs(version: i16) -> Frame {
+    let resources = vec![alter_configs::AlterConfigsResource {
+        resource_type: config_resource::TOPIC,
+        resource_name: NO_TOPIC,
+        configs: vec![alter_configs::AlterableConfig { name: "retention.ms", value: Some("1000") }],
+    }];
+    plain(encode(version, 13, &AlterConfigsRequest { resources, validate_only: false }))
+}
+
+/// Nor does this.
+fn incremental_alter_configs(version: i16) -> Frame {
+    let resources = vec![incremental_alter_configs::AlterConfigsResource {
+        resource_type: config_resource::TOPIC,
+        resource_name: NO_TOPIC,
+        configs: vec![incremental_alter_configs::AlterableConfig {
+            name: "retention.ms",
+            config_operation: incremental_alter_configs::DELETE,
+            value: None,
+        }],
+    }];
+    plain(encode(version, 14, &IncrementalAlterConfigsRequest { resources, validate_only: false }))
 }
 
 fn describe_cluster(version: i16) -> Frame {

@@ -122,6 +122,7 @@ fn limits(broker: &BrokerSettings, shards: u16) -> Limits {
     Limits {
         connections: usize::try_from(broker.connections_max).unwrap_or(usize::MAX),
         connections_per_address: usize::try_from(broker.connections_per_address_max).unwrap_or(usize::MAX),
+        fetch_sessions: usize::try_from(broker.fetch_sessions_max).unwrap_or(usize::MAX),
         frame_bytes,
         request_bytes: default.request_bytes.min(share / 2).max(2 * u64::from(frame_bytes)),
         pool_bytes: default.pool_bytes.min(share / 2).max(16 << 20),

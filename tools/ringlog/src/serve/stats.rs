@@ -76,6 +76,7 @@ fn shard(snapshot: &ShardSnapshot) -> Value {
         "connections": snapshot.connections,
         "connections_accepted": snapshot.connections_accepted,
         "connections_refused": snapshot.connections_refused,
+        "fetch_sessions": snapshot.fetch_sessions,
         "wrong_shard": snapshot.wrong_shard,
         "request_bytes": snapshot.request_bytes,
         "reply_bytes": snapshot.reply_bytes,

@@ -3,8 +3,8 @@
 use engine_io::Io;
 use engine_record::PartitionIndex;
 use net_client::metadata::Partition;
-use net_client::{Admin, AdminError, BrokerId, Client, ErrorCode, Start};
-use serde_json::{Value, json};
+use net_client::{Admin, AdminError, BrokerId, Client, ClientError, ErrorCode, Start};
+use serde_json::{Map, Value, json};
 
 use super::{Common, table};
 use crate::client::{self, MissingTopics, failed_admin};
@@ -17,6 +17,8 @@ const SHARD_IDS: i32 = 1_000;
 /// A topic, ready to be shown.
 struct Described {
     id: String,
+    /// The settings it has of its own, by name; `None` where the broker doesn't tell.
+    own: Option<Vec<(String, String)>>,
     partitions: Vec<DescribedPartition>,
 }
 
@@ -52,7 +54,9 @@ pub(super) fn run(name: &str, common: &Common) -> Result<(), Failure> {
 }
 
 async fn describe<I: Io>(client: &Client<I>, name: &str) -> Result<Described, AdminError> {
-    let topic = Admin::new(client.clone()).describe_topic(name).await?;
+    let admin = Admin::new(client.clone());
+    let topic = admin.describe_topic(name).await?;
+    let own = own_settings(&admin, name).await?;
     let indexed = (0..).map(PartitionIndex).zip(&topic.partitions);
     let led: Vec<_> =
         indexed.filter(|(_, partition)| partition.leader.is_some()).map(|(index, _)| index).collect();
@@ -66,7 +70,20 @@ async fn describe<I: Io>(client: &Client<I>, name: &str) -> Result<Described, Ad
             in_sync_replicas: ids(&partition.in_sync_replicas),
         }
     });
-    Ok(Described { id: topic.id.to_string(), partitions: partitions.collect() })
+    Ok(Described { id: topic.id.to_string(), own, partitions: partitions.collect() })
+}
+
+/// Brokers that don't know the question hide nothing else.
+async fn own_settings<I: Io>(
+    admin: &Admin<I>,
+    name: &str,
+) -> Result<Option<Vec<(String, String)>>, AdminError> {
+    let settings = match admin.topic_settings(name).await {
+        Err(AdminError::Client(ClientError::Version(_))) => return Ok(None),
+        settings => settings?,
+    };
+    let own = settings.into_iter().filter(|setting| setting.is_own);
+    Ok(Some(own.map(|own| (own.name.into(), own.value.unwrap_or_default().into())).collect()))
 }
 
 fn leader<I: Io>(
@@ -105,14 +122,29 @@ impl Described {
     fn json(&self, name: &str) -> Value {
         let partitions: Vec<_> =
             (0_usize..).zip(&self.partitions).map(|(index, partition)| partition.json(index)).collect();
-        json!({ "name": name, "id": self.id, "partitions": partitions })
+        let own = self.own.as_ref().map(|own| {
+            let pairs = own.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str())));
+            pairs.collect::<Map<_, _>>()
+        });
+        json!({ "name": name, "id": self.id, "configs": own, "partitions": partitions })
     }
 
     fn text(&self, name: &str) -> String {
         let rows = (0_usize..).zip(&self.partitions).map(|(index, partition)| partition.row(index));
         let head = ["PARTITION", "LEADER", "ENDPOINT", "SHARD", "EPOCH", "IN SYNC", "EARLIEST", "LATEST"];
         let (count, id) = (Counted(self.partitions.len(), "partition"), &self.id);
-        format!("topic {name}, id {id}, {count}\n{}", table(head, rows.collect()))
+        format!("topic {name}, id {id}, {count}\n{}{}", self.own_text(), table(head, rows.collect()))
+    }
+
+    fn own_text(&self) -> String {
+        match self.own.as_deref() {
+            None => String::new(),
+            Some([]) => "settings: all as the broker has them\n".to_owned(),
+            Some(own) => {
+                let own: Vec<_> = own.iter().map(|(name, value)| format!("{name}={value}")).collect();
+                format!("settings of its own: {}\n", own.join(", "))
+            }
+        }
     }
 }
 
@@ -171,7 +203,8 @@ mod tests {
         let whole = led(Ok(Offsets { earliest: 5, latest: 42 }));
         let offline = led(Err("KAFKA_STORAGE_ERROR (56)".to_owned()));
         let orphan = DescribedPartition { leader: None, replicas: vec![2_000], in_sync_replicas: Vec::new() };
-        Described { id: "id".to_owned(), partitions: vec![whole, offline, orphan] }
+        let own = Some(vec![("a".to_owned(), "1".to_owned()), ("b".to_owned(), String::new())]);
+        Described { id: "id".to_owned(), own, partitions: vec![whole, offline, orphan] }
     }
 
     #[test]
@@ -179,6 +212,7 @@ mod tests {
         assert_eq!(
             described().text("t"),
             "topic t, id id, 3 partitions\n\
+             settings of its own: a=1, b=\n\
              PARTITION  LEADER  ENDPOINT        SHARD  EPOCH  IN SYNC  EARLIEST  LATEST\n\
              0          1001    127.0.0.1:9093  1      3      1 of 1   5         42\n\
              1          1001    127.0.0.1:9093  1      3      1 of 1   -         KAFKA_STORAGE_ERROR (56)\n\
@@ -189,13 +223,20 @@ mod tests {
     #[test]
     fn one_partition_is_no_plural() {
         let partitions = vec![led(Ok(Offsets { earliest: 0, latest: 1 }))];
-        let text = Described { id: "id".to_owned(), partitions }.text("t");
-        assert!(text.starts_with("topic t, id id, 1 partition\n"), "{text}");
+        let text = Described { id: "id".to_owned(), own: None, partitions }.text("t");
+        assert!(text.starts_with("topic t, id id, 1 partition\nPARTITION"), "{text}");
+    }
+
+    #[test]
+    fn a_topic_without_settings_of_its_own_says_whose_it_has() {
+        let text = Described { own: Some(Vec::new()), ..described() }.text("t");
+        assert!(text.contains("settings: all as the broker has them\n"), "{text}");
     }
 
     #[test]
     fn programs_get_numbers_and_nulls() {
         let json = described().json("t");
+        assert_eq!(json["configs"], json!({ "a": "1", "b": "" }));
         assert_eq!(json["partitions"][0]["shard"], 1);
         assert_eq!(json["partitions"][0]["latest_offset"], 42);
         assert_eq!(json["partitions"][1]["error"], "KAFKA_STORAGE_ERROR (56)");

@@ -1,0 +1,126 @@
+//! What is told of each setting: what kind of value it has, what it means, and under which names a value of it may stand
+//! in the configuration file.
+
+use super::SettingKind::{self, Boolean, Int, List, Long, Text};
+
+/// A setting of topics.
+pub(super) struct TopicEntry {
+    pub(super) name: &'static str,
+    pub(super) kind: SettingKind,
+    pub(super) documentation: &'static str,
+    /// The broker's names for the default, what counts first at the front. The broker's own default stands under the last.
+    pub(super) broker_names: &'static [&'static str],
+}
+
+/// A setting of the broker that isn't a topic's default, or is one in another unit.
+pub(super) struct BrokerEntry {
+    pub(super) name: &'static str,
+    pub(super) kind: SettingKind,
+    pub(super) documentation: &'static str,
+}
+
+const fn topic(
+    name: &'static str,
+    kind: SettingKind,
+    broker_names: &'static [&'static str],
+    documentation: &'static str,
+) -> TopicEntry {
+    TopicEntry { name, kind, documentation, broker_names }
+}
+
+const fn broker(name: &'static str, kind: SettingKind, documentation: &'static str) -> BrokerEntry {
+    BrokerEntry { name, kind, documentation }
+}
+
+/// By name.
+#[rustfmt::skip]
+pub(super) const TOPIC: [TopicEntry; 13] = [
+    topic("cleanup.policy", List, &["log.cleanup.policy"],
+        "What becomes of old records: `delete` removes whole segments by retention.ms and retention.bytes."),
+    topic("compression.type", Text, &["compression.type"],
+        "How batches are kept: `producer` keeps them as they were sent."),
+    topic("flush.mode", Text, &["flush.mode"],
+        "Which replicas must have flushed a record before acks=all is answered and consumers see it: `quorum`, `isr`, `leader` or `async` (none)."),
+    topic("index.interval.bytes", Int, &["log.index.interval.bytes"],
+        "About how many bytes of records lie between two entries of a segment's index."),
+    topic("max.message.bytes", Int, &["message.max.bytes"],
+        "The largest record batch that is taken, in bytes as it is sent, with its header."),
+    topic("message.timestamp.after.max.ms", Long, &["log.message.timestamp.after.max.ms"],
+        "How far a producer's timestamp may be ahead of the broker's clock, in milliseconds."),
+    topic("message.timestamp.before.max.ms", Long, &["log.message.timestamp.before.max.ms"],
+        "How far a producer's timestamp may be behind the broker's clock, in milliseconds."),
+    topic("message.timestamp.type", Text, &["log.message.timestamp.type"],
+        "Whose timestamps records keep: the producer's (`CreateTime`) or the broker's (`LogAppendTime`)."),
+    topic("min.insync.replicas", Int, &["min.insync.replicas"],
+        "How many replicas must be in sync for acks=all to be taken and for records to be committed."),
+    topic("retention.bytes", Long, &["log.retention.bytes"],
+        "How many bytes of a partition are kept; older segments beyond that are deleted. -1 for no limit."),
+    topic("retention.ms", Long, &["log.retention.ms", "log.retention.minutes", "log.retention.hours"],
+        "How long records are kept, in milliseconds; segments with nothing younger are deleted. -1 for no limit."),
+    topic("segment.bytes", Int, &["log.segment.bytes"],
+        "The largest size of a segment, in bytes. Records are deleted by whole segments."),
+    topic("segment.ms", Long, &["log.roll.ms", "log.roll.hours"],
+        "The age from which a new segment is begun, in milliseconds."),
+];
+
+/// By name.
+#[rustfmt::skip]
+pub(super) const BROKER: [BrokerEntry; 13] = [
+    broker("auto.create.topics.enable", Boolean,
+        "Whether a topic that a producer or consumer asks for is created where it doesn't exist."),
+    broker("default.replication.factor", Int,
+        "How many replicas the partitions of a topic have that was created without saying."),
+    broker("delete.topic.enable", Boolean,
+        "Whether topics may be deleted."),
+    broker("fetch.max.bytes", Int,
+        "The most bytes of records that one fetch is answered with, but for a single larger batch."),
+    broker("log.retention.check.interval.ms", Long,
+        "How long between two looks for records to be deleted, in milliseconds."),
+    broker("log.retention.hours", Int,
+        "How long records are kept, in hours, where neither log.retention.ms nor log.retention.minutes says."),
+    broker("log.retention.minutes", Int,
+        "How long records are kept, in minutes, where log.retention.ms doesn't say."),
+    broker("log.roll.hours", Int,
+        "The age from which a new segment is begun, in hours, where log.roll.ms doesn't say."),
+    broker("max.connections", Int,
+        "The most connections of each shard."),
+    broker("max.connections.per.ip", Int,
+        "The most connections of each shard from one address."),
+    broker("max.incremental.fetch.session.cache.slots", Int,
+        "The most fetch sessions of each shard; 0 for none."),
+    broker("num.partitions", Int,
+        "How many partitions a topic has that was created without saying."),
+    broker("socket.request.max.bytes", Int,
+        "The largest request that is taken, in bytes."),
+];
+
+/// The topics' setting that a name of the broker gives the default of, perhaps in a unit of its own.
+pub(super) fn defaulted_by(broker_name: &str) -> Option<&'static TopicEntry> {
+    TOPIC.iter().find(|entry| entry.broker_names.contains(&broker_name))
+}
+
+/// What kind of value a setting of the broker has, and what it means.
+pub(super) fn of_broker(name: &str) -> Option<(SettingKind, &'static str)> {
+    let own = BROKER.iter().find(|entry| entry.name == name).map(|entry| (entry.kind, entry.documentation));
+    own.or_else(|| defaulted_by(name).map(|entry| (entry.kind, entry.documentation)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{BROKER_SETTINGS, TOPIC_SETTINGS};
+    use super::*;
+
+    #[test]
+    fn every_setting_that_is_known_stands_here_once() {
+        assert!(TOPIC.iter().map(|entry| entry.name).eq(TOPIC_SETTINGS));
+        assert!(BROKER.is_sorted_by(|a, b| a.name < b.name));
+        for name in BROKER_SETTINGS {
+            assert!(of_broker(name).is_some(), "{name}");
+        }
+        let names =
+            TOPIC.iter().flat_map(|entry| entry.broker_names).chain(BROKER.iter().map(|entry| &entry.name));
+        assert!(names.clone().all(|name| BROKER_SETTINGS.contains(name)));
+        let in_other_units = 3;
+        assert_eq!(names.count(), BROKER_SETTINGS.len() + in_other_units);
+    }
+}

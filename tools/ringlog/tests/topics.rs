@@ -1,0 +1,84 @@
+//! `ringlog topic` against a broker of its own.
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+mod harness;
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+
+/// Ends with the test, however that ends.
+struct Broker {
+    process: Child,
+    address: String,
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        let _ended_already = self.process.kill();
+        let _ended_already = self.process.wait();
+    }
+}
+
+fn ringlog(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ringlog"));
+    command.current_dir(folder).stdin(Stdio::null());
+    command
+}
+
+fn serve(folder: &Path) -> Broker {
+    let cpu = tuning::usable_cores(Path::new("/")).unwrap().cpus[0].id.to_string();
+    let mut command = ringlog(folder);
+    command.args(["serve", "--json", "--listen", "127.0.0.1:0", "--cpus", &cpu]);
+    let mut process = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut ready = String::new();
+    BufReader::new(process.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+    let ready: Value = serde_json::from_str(&ready).unwrap();
+    let address = ready["endpoints"][0]["address"].as_str().unwrap().to_owned();
+    Broker { process, address }
+}
+
+/// Exit code, what was printed and what was complained of.
+fn topic(broker: &Broker, folder: &Path, words: &[&str]) -> (i32, String, String) {
+    let mut command = ringlog(folder);
+    let output = command.arg("topic").args(words).args(["--bootstrap", &broker.address]).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn a_topics_settings_are_altered_and_shown() {
+    let folder = harness::folder();
+    let broker = serve(folder.path());
+    let topic = |words: &[&str]| topic(&broker, folder.path(), words);
+    let configs = || {
+        let (code, told, complaint) = topic(&["describe", "orders", "--json"]);
+        assert_eq!(code, 0, "{complaint}");
+        serde_json::from_str::<Value>(&told).unwrap()["configs"].clone()
+    };
+    assert_eq!(topic(&["create", "orders", "--config", "segment.ms=60000"]).0, 0);
+    assert_eq!(configs(), json!({ "segment.ms": "60000" }));
+    let (code, told, _) =
+        topic(&["alter", "orders", "--config", "retention.ms=1000", "--delete-config", "segment.ms"]);
+    assert_eq!(code, 0);
+    assert_eq!(told, "altered topic orders: retention.ms=1000, segment.ms as the broker has it\n");
+    assert_eq!(configs(), json!({ "retention.ms": "1000" }));
+    let (_, told, _) = topic(&["describe", "orders"]);
+    assert!(told.contains("settings of its own: retention.ms=1000\n"), "{told}");
+    let refused = [
+        (&["alter", "orders", "--config", "retention.m=1"][..], 1, "did you mean `retention.ms`"),
+        (&["alter", "orders", "--config", "retention.ms=soon"], 1, "`soon` is not a number"),
+        (&["alter", "orders", "--delete-config", "x"], 1, "unknown setting `x`"),
+        (&["alter", "missing", "--config", "retention.ms=1"], 1, "the topic does not exist"),
+        (&["alter", "orders"], 2, "--config"),
+        (&["alter", "orders", "--config", "a=1", "--config", "a=2"], 2, "named twice"),
+    ];
+    for (words, expected, part) in refused {
+        let (code, _, complaint) = topic(words);
+        assert_eq!(code, expected, "{words:?}: {complaint}");
+        assert!(complaint.contains(part), "{words:?}: {complaint}");
+    }
+    assert_eq!(configs(), json!({ "retention.ms": "1000" }));
+}
