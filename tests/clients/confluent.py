@@ -5,6 +5,7 @@ Scenarios:
   idempotent   the same with an idempotent producer and concurrent requests
   offsets      watermarks, ListOffsets by time and by name
   recreate     a deleted topic is gone, and comes back empty
+  configs      settings of topics and brokers are told; those of topics change by name and as a whole
 
 Exits with 0 when every check passed, else with a message that says which one didn't.
 """
@@ -14,7 +15,16 @@ import time
 from uuid import uuid4
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
 
 from content import CODECS, Checker, Record, fail, maker, records_per_codec
 
@@ -209,7 +219,56 @@ def recreate(broker, total):
             fail(f"{topic} is still listed after it was deleted")
 
 
-SCENARIOS = {scenario.__name__: scenario for scenario in [roundtrip, idempotent, offsets, recreate]}
+def described(broker, kind, name):
+    """The settings of a resource."""
+    resource = ConfigResource(kind, name)
+    return broker.admin.describe_configs([resource])[resource].result(WAIT_SECONDS)
+
+
+def expect(entry, value, source):
+    """Compares a setting with what it must be."""
+    if (entry.value, entry.source) != (value, source.value):
+        fail(f"{entry.name}: {entry.value} from {entry.source}, expected {value} from {source}")
+
+
+def configs(broker, _total):
+    """Asks for settings and changes them in both ways there are."""
+    topic = f"confluent-configs-{uuid4()}"
+    broker.create(topic)
+    own, default = ConfigSource.DYNAMIC_TOPIC_CONFIG, ConfigSource.DEFAULT_CONFIG
+    expect(described(broker, ResourceType.TOPIC, topic)["retention.ms"], "604800000", default)
+
+    def change(name, value, operation):
+        entry = ConfigEntry(name, value, incremental_operation=operation)
+        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+        return broker.admin.incremental_alter_configs([resource])[resource]
+
+    change("retention.ms", "60000", AlterConfigOpType.SET).result(WAIT_SECONDS)
+    change("cleanup.policy", "delete", AlterConfigOpType.APPEND).result(WAIT_SECONDS)
+    settings = described(broker, ResourceType.TOPIC, topic)
+    expect(settings["retention.ms"], "60000", own)
+    expect(settings["cleanup.policy"], "delete", own)
+    replaced = ConfigResource(ResourceType.TOPIC, topic, set_config={"segment.ms": "70000"})
+    broker.admin.alter_configs([replaced])[replaced].result(WAIT_SECONDS)
+    settings = described(broker, ResourceType.TOPIC, topic)
+    expect(settings["segment.ms"], "70000", own)
+    expect(settings["retention.ms"], "604800000", default)
+    change("segment.ms", None, AlterConfigOpType.DELETE).result(WAIT_SECONDS)
+    expect(described(broker, ResourceType.TOPIC, topic)["segment.ms"], "604800000", default)
+    try:
+        change("retention.ms", "soon", AlterConfigOpType.SET).result(WAIT_SECONDS)
+        fail("a wrong value was taken")
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.INVALID_CONFIG or "soon" not in error.args[0].str():
+            fail(f"a wrong value was refused so: {error}")
+    for broker_id in broker.admin.list_topics(timeout=WAIT_SECONDS).brokers:
+        settings = described(broker, ResourceType.BROKER, str(broker_id))
+        expect(settings["num.partitions"], "1", default)
+        if not settings["num.partitions"].is_read_only:
+            fail("a setting of the broker seems changeable")
+
+
+SCENARIOS = {scenario.__name__: scenario for scenario in [roundtrip, idempotent, offsets, recreate, configs]}
 
 
 def main():

@@ -261,7 +261,7 @@ fn a_topics_settings_are_told_and_changed() {
             told.into_iter().map(|one| (one.name, one.value.unwrap(), one.is_own)).collect::<Vec<_>>()
         };
         let default = ("segment.ms".into(), "1".into(), false);
-        assert_eq!(told("topic").await, [default.clone()]);
+        assert_eq!(told("topic").await, std::slice::from_ref(&default));
         let changes = [change("retention.ms", Some("5")), change("a", Some("b"))];
         admin.alter_topic("topic", &changes).await.unwrap();
         let own = |name: &str, value: &str| (name.into(), value.into(), true);

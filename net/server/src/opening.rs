@@ -69,7 +69,7 @@ pub(crate) async fn open_again<I: Io>(shard: &Shard<I>, partitions: &[TopicParti
     let image = shard.image();
     let of_topics = partitions.chunk_by(|one, next| one.topic == next.topic);
     let openings: Vec<_> = of_topics
-        .filter_map(|ids| Some((Opening::new(shard, image.topic(ids.first()?.topic)?), ids)))
+        .filter_map(|ids| Some((Opening::again(shard, image.topic(ids.first()?.topic)?), ids)))
         .collect();
     let opened = Cell::new(0);
     let attempts = openings.iter().flat_map(|(opening, ids)| ids.iter().map(move |id| (opening, *id)));
@@ -87,13 +87,20 @@ pub(crate) async fn open_again<I: Io>(shard: &Shard<I>, partitions: &[TopicParti
 
 /// Why a partition isn't open, for clients, where that may pass with nothing but time passing.
 fn passing_reason(error: &OpenError) -> Option<String> {
-    let OpenError::Store(StoreError::Disk(error)) = error else { return None };
-    let is_short = is_storage_full(error.kind) || is_no_descriptor(error.code);
-    // What a failed flush has left can't be known.
-    let may_pass = is_short && error.operation != DiskOperation::Flush;
-    let cause = error.code.map_or_else(|| io::Error::from(error.kind), io::Error::from_raw_os_error);
-    // Without the path: it is no business of clients.
-    may_pass.then(|| format!("the partition can't be opened at the moment: {cause}"))
+    let cause = match error {
+        OpenError::Store(StoreError::Disk(error)) => {
+            let is_short = is_storage_full(error.kind) || is_no_descriptor(error.code);
+            // What a failed flush has left can't be known.
+            let may_pass = is_short && error.operation != DiskOperation::Flush;
+            let cause = error.code.map_or_else(|| io::Error::from(error.kind), io::Error::from_raw_os_error);
+            // Without the path: it is no business of clients.
+            may_pass.then(|| cause.to_string())
+        }
+        // The topic's settings may change.
+        OpenError::Store(StoreError::Config(error)) => Some(error.to_string()),
+        OpenError::Store(_) | OpenError::Leader(_) => None,
+    };
+    cause.map(|cause| format!("the partition can't be opened at the moment: {cause}"))
 }
 
 /// The partitions of one topic on their way to be open.
@@ -107,7 +114,14 @@ struct Opening<'a, I: Io> {
 
 impl<'a, I: Io> Opening<'a, I> {
     fn new(shard: &'a Shard<I>, topic: &'a Topic) -> Self {
-        let settings = shard.settings_of(topic);
+        if let (_, Some(error)) = shard.settings_of(topic) {
+            tracing::error!(topic = topic.name, %error, "a topic's settings are ignored");
+        }
+        Self::again(shard, topic)
+    }
+
+    fn again(shard: &'a Shard<I>, topic: &'a Topic) -> Self {
+        let (settings, _) = shard.settings_of(topic);
         Self { shard, topic, settings, is_deleted: Cell::new(false), failed: RefCell::default() }
     }
 

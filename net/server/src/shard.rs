@@ -32,7 +32,7 @@ use crate::reopening::Reopening;
 use crate::reply_memory::{self, ReplyMemory};
 use crate::request_memory::RequestMemory;
 use crate::retention::Retention;
-use crate::settings::TopicSettings;
+use crate::settings::{SettingError, TopicSettings};
 use crate::tasks::Tasks;
 
 /// One shard.
@@ -393,27 +393,31 @@ impl<I: Io> Shard<I> {
         }
     }
 
-    /// The settings of a topic: the broker's, and its own instead of some.
-    pub(crate) fn settings_of(&self, topic: &Topic) -> Rc<TopicSettings> {
+    /// The settings of a topic: the broker's, and its own instead of some. Its own were checked before they were
+    /// committed, but a later version may have taken one away: then the broker's count, and why.
+    pub(crate) fn settings_of(&self, topic: &Topic) -> (Rc<TopicSettings>, Option<SettingError>) {
         let defaults = &self.config.broker.topic;
         let own = topic.configs.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        Rc::new(defaults.with(own).unwrap_or_else(|error| {
-            // Settings were checked before they were committed; a later version may have taken one away.
-            tracing::error!(topic = topic.name, %error, "a topic's settings are ignored");
-            defaults.clone()
-        }))
+        match defaults.with(own) {
+            Ok(settings) => (Rc::new(settings), None),
+            Err(error) => (Rc::new(defaults.clone()), Some(error)),
+        }
     }
 
     /// Brings every open partition of a topic to the settings of the image. Those that are opened later come to them then.
     fn follow_settings(&self, topic: TopicId) {
         let image = self.image();
         let Some(topic) = image.topic(topic) else { return };
-        let settings = self.settings_of(topic);
+        let (settings, _) = self.settings_of(topic);
         let partition = |index| TopicPartition { topic: topic.id, partition: PartitionIndex(index) };
         let mut refused = None;
         for (&id, hosted) in self.partitions.borrow().range(partition(0)..=partition(i32::MAX)) {
-            if let Hosted::Open(partition) = hosted {
-                refused = self.change_settings(id, partition, &settings).err().or(refused);
+            match hosted {
+                Hosted::Open(partition) => {
+                    refused = self.change_settings(id, partition, &settings).err().or(refused);
+                }
+                // Its settings may be why it isn't open.
+                Hosted::Offline => self.reopening.ask(id),
             }
         }
         if let Some(error) = refused {
@@ -425,7 +429,7 @@ impl<I: Io> Shard<I> {
     pub(crate) fn follow_settings_of(&self, id: TopicPartition) {
         let image = self.image();
         let (Some(topic), Ok(partition)) = (image.topic(id.topic), self.partition(id)) else { return };
-        if let Err(error) = self.change_settings(id, &partition, &self.settings_of(topic)) {
+        if let Err(error) = self.change_settings(id, &partition, &self.settings_of(topic).0) {
             tracing::error!(%id, %error, "a partition's log goes on by the settings it had");
         }
     }

@@ -26,6 +26,11 @@ fn a_deleted_topic_comes_back_empty() {
     pass("recreate", "confluent-recreate");
 }
 
+#[test]
+fn settings_are_told_and_changed() {
+    pass("configs", "confluent-configs");
+}
+
 fn pass(scenario: &str, name: &'static str) {
     let broker = Broker::start(name);
     let mut command = programs::python("confluent.py");

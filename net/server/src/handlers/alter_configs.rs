@@ -8,6 +8,7 @@ use std::rc::Rc;
 use engine_io::{Io, together};
 use engine_store::ConfigError;
 use net_wire::ErrorCode;
+use net_wire::config_resource::TOPIC;
 use net_wire::messages::alter_configs::AlterConfigsResourceResponse;
 use net_wire::messages::incremental_alter_configs::{APPEND, DELETE, SET, SUBTRACT};
 use net_wire::messages::{
@@ -15,7 +16,6 @@ use net_wire::messages::{
     IncrementalAlterConfigsResponse, alter_configs, incremental_alter_configs,
 };
 use replication::metadata::commands::{AlterTopic, OtherConfigs};
-use replication::metadata::reply::TopicNameError;
 
 use crate::control::channel::ControlError;
 use crate::dispatch::Request;
@@ -23,7 +23,7 @@ use crate::error_code;
 use crate::handlers::config_resource::{ConfigResource, Named, NotNamed};
 use crate::hooks::Operation;
 use crate::response::{CloseReason, Response};
-use crate::settings::{SettingError, TopicSettings, is_list};
+use crate::settings::{SettingError, TOPIC_SETTINGS, TopicSettings, is_list};
 use crate::shard::Shard;
 use crate::turns::Turns;
 
@@ -55,6 +55,9 @@ impl<'a> Change<'a> {
     }
 }
 
+/// What is to become of settings, as the metadata are told: by name, `None` where the topic is to have none of its own.
+type Changes = Vec<(String, Option<String>)>;
+
 /// Why a resource's settings stay as they are.
 #[derive(Debug, thiserror::Error)]
 enum Refused {
@@ -73,7 +76,7 @@ enum Refused {
     )]
     Broker,
     #[error(transparent)]
-    NotNamed(NotNamed),
+    NotNamed(#[from] NotNamed),
     #[error("the topic does not exist")]
     UnknownTopic,
     #[error("setting `{0}` is not a list, of which something could be added or taken")]
@@ -84,15 +87,6 @@ enum Refused {
     Log(#[from] ConfigError),
     #[error(transparent)]
     Control(#[from] ControlError),
-}
-
-impl From<NotNamed> for Refused {
-    fn from(error: NotNamed) -> Self {
-        match error {
-            NotNamed::TopicName(TopicNameError::Empty) => Self::EveryTopic,
-            other => Self::NotNamed(other),
-        }
-    }
 }
 
 impl Refused {
@@ -214,7 +208,7 @@ async fn plan_each_once<'a, I: Io>(
     }
     let mut planned = Vec::with_capacity(mentions.len());
     for wish in wishes {
-        turns.steps(1 + wish.changes.len()).await;
+        turns.steps(TOPIC_SETTINGS.len()).await;
         let plan = match mentions.insert(wish.resource, 0) {
             Some(1) => plan(shard, request, wish),
             // Answered at the first mention.
@@ -231,6 +225,9 @@ fn plan<I: Io>(
     request: &Request<I>,
     wish: &Wish<'_>,
 ) -> Result<Option<AlterTopic>, Refused> {
+    if wish.resource == (ConfigResource { kind: TOPIC, name: "" }) {
+        return Err(Refused::EveryTopic);
+    }
     match wish.resource.resolve(shard, request, Operation::AlterConfigs)? {
         Named::Topic(name) => {
             let image = shard.image();
@@ -251,7 +248,7 @@ fn plan_changes(
     defaults: &TopicSettings,
     own: &BTreeMap<String, String>,
     wish: &Wish<'_>,
-) -> Result<(TopicSettings, Vec<(String, Option<String>)>), Refused> {
+) -> Result<(TopicSettings, Changes), Refused> {
     let mut after: BTreeMap<&str, Cow<'_, str>> = match wish.others {
         OtherConfigs::Stay => own.iter().map(|(name, value)| (name.as_str(), value.into())).collect(),
         OtherConfigs::Go => BTreeMap::new(),
@@ -319,7 +316,7 @@ mod tests {
     fn changed(
         others: OtherConfigs,
         changes: &[(i8, &'static str, Option<&'static str>)],
-    ) -> Result<Vec<(String, Option<String>)>, Refused> {
+    ) -> Result<Changes, Refused> {
         let change = |&(operation, name, value): &(i8, &'static str, Option<&'static str>)| Change {
             name,
             operation,
@@ -334,12 +331,12 @@ mod tests {
             .map(|(_, changes)| changes)
     }
 
-    fn words(result: Result<Vec<(String, Option<String>)>, Refused>) -> (ErrorCode, String) {
+    fn words(result: Result<Changes, Refused>) -> (ErrorCode, String) {
         let refused = result.unwrap_err();
         (refused.code(), refused.to_string())
     }
 
-    fn expected(changes: &[(&str, Option<&str>)]) -> Vec<(String, Option<String>)> {
+    fn expected(changes: &[(&str, Option<&str>)]) -> Changes {
         changes.iter().map(|&(name, value)| (name.to_owned(), value.map(str::to_owned))).collect()
     }
 

@@ -11,7 +11,7 @@ use crate::batches::{batch, large};
 use crate::calls::{Fetch, Produce, Topic, produce, read_all};
 use crate::client::Client;
 use crate::configs::{DESCRIBE_CONFIGS, alter, describe, set, unset};
-use crate::node::{Node, config, config_with, on_node};
+use crate::node::{Node, config, config_with, on_node, start};
 
 const SMALL_SEGMENTS: (&str, &str) = ("segment.bytes", "1048576");
 
@@ -212,6 +212,28 @@ fn a_partition_that_could_not_be_opened_yet_comes_to_the_settings_of_now() {
         node.pause(Duration::from_secs(31)).await;
         assert_eq!(produced(&mut client, &topic, -1, 2_000).await, ErrorCode::MESSAGE_TOO_LARGE);
         assert_eq!(produced(&mut client, &topic, -1, 500).await, ErrorCode::NONE);
+    });
+}
+
+#[test]
+fn a_partition_whose_settings_do_not_fit_the_node_any_more_is_opened_once_they_do() {
+    on_node(7, config(1), async |node| {
+        let topic = node.topic("t", 1).await;
+        let mut client = node.connect(0).await;
+        produce(&mut client, &topic, 0, &batch(&["a"])).await;
+        set(&mut client, "t", "max.message.bytes", "60000000").await;
+        let (setting, mut small) = node.stop().await;
+        small.limits.pool_bytes = 8 << 20;
+        let node = start(setting, small).await.unwrap();
+        assert_eq!(node.opened()[0].offline, 1);
+        let mut client = node.connect(0).await;
+        let records = batch(&["b"]);
+        let refused = Produce::new(&topic, 0, &records).call(&mut client).await;
+        assert_eq!(refused.error, ErrorCode::KAFKA_STORAGE_ERROR);
+        assert!(refused.message.as_ref().unwrap().contains("does not fit a pool"), "{refused:?}");
+        set(&mut client, "t", "max.message.bytes", "2000000").await;
+        node.pause(Duration::from_secs(2)).await;
+        assert_eq!(produce(&mut client, &topic, 0, &records).await, 1);
     });
 }
 

@@ -1,4 +1,4 @@
-//! Topics come and go; each brings producers and consumers of its own.
+//! Topics come and go; each brings producers and consumers of its own, and some a client that changes settings.
 
 use std::rc::Rc;
 
@@ -15,13 +15,14 @@ use super::history::Event;
 use super::producer::produce;
 use super::scenario::Scenario;
 use super::setting::Setting;
+use super::settings::alter;
 use super::wire::{Lost, Wire};
 
 /// In these versions deletion names ids.
 const DELETE_BY_ID: i16 = 6;
 
 /// What a client may be told in passing; it tries again.
-const PASSING: [ErrorCode; 2] = [ErrorCode::NOT_CONTROLLER, ErrorCode::THROTTLING_QUOTA_EXCEEDED];
+pub(super) const PASSING: [ErrorCode; 2] = [ErrorCode::NOT_CONTROLLER, ErrorCode::THROTTLING_QUOTA_EXCEEDED];
 
 /// How often a node is asked that serves in peace before it counts as one that doesn't.
 const TRIES_IN_PEACE: usize = 100;
@@ -40,6 +41,9 @@ async fn work(setting: Rc<Setting>, topics: u64, partitions_max: u64, batches: u
         let topic = create(&setting, format!("topic-{made}"), partitions).await;
         made += 1;
         clients.extend(serve(&setting, &topic, batches));
+        if setting.chance.one_in(2) {
+            clients.push(setting.io.spawn(alter(Rc::clone(&setting), topic.clone())));
+        }
         if made > topics && setting.chance.one_in(2) {
             let deleting = delete_later(Rc::clone(&setting), topic);
             clients.push(setting.io.spawn(deleting));

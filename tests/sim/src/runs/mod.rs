@@ -21,6 +21,7 @@ mod payload;
 mod producer;
 mod scenario;
 mod setting;
+mod settings;
 mod wire;
 
 use core::time::Duration;

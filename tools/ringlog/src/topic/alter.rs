@@ -14,8 +14,7 @@ use crate::output::print;
 /// What `ringlog topic alter` is told.
 #[derive(Args, Clone, Debug)]
 #[command(
-    after_help = "All of the changes are made, or none. `ringlog topic describe` shows the topic's own settings.\n\n\
-        Example:\n  ringlog topic alter orders --config retention.ms=86400000 --delete-config segment.bytes"
+    after_help = "Example:\n  ringlog topic alter orders --config retention.ms=86400000 --delete-config segment.bytes"
 )]
 pub(crate) struct Arguments {
     /// The topic's name.
