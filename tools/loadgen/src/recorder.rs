@@ -17,6 +17,9 @@ pub const LATENCY_NANOS_MAX: u64 = 600_000_000_000;
 /// Digits of a latency that are exact.
 pub const LATENCY_DIGITS: u8 = 3;
 
+/// Gaps that are told, at most: two for each partition there may be. What is lost is counted beyond them too.
+const GAPS_MAX: usize = 20_000;
+
 /// A histogram of nanoseconds.
 #[must_use]
 pub fn latencies() -> Histogram<u64> {
@@ -300,7 +303,9 @@ impl Recorder {
 
     /// Something couldn't be read again.
     pub fn gap(&mut self, gap: Gap) {
-        self.outcome.gaps.push(gap);
+        if self.outcome.gaps.len() < GAPS_MAX {
+            self.outcome.gaps.push(gap);
+        }
     }
 
     /// What is still there couldn't all be read again.
