@@ -1,4 +1,4 @@
-//! The accounts of a run: what producers were promised, and what consumers found.
+//! The accounts of a run: what producers were promised, and what was found when all of it was read again.
 //!
 //! Records of one producer in one partition are numbered from 0, so a promise about a batch is a range, and a run
 //! without incidents is one range, however long it is.
@@ -101,9 +101,9 @@ pub struct Ledger {
 pub struct Verdict {
     /// Promised to be in the log.
     pub acknowledged: u64,
-    /// Of these, found.
+    /// Of these, found when everything was read again after the load.
     pub read_back: u64,
-    /// Of these, not found.
+    /// Of these, not found then.
     pub lost: u64,
     /// Found again, after the first time.
     pub repeated: u64,

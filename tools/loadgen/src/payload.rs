@@ -9,7 +9,7 @@
 //!      24  due              u64  when it was to be sent, ns of the host's monotonic clock
 //!      32  checksum         u32  CRC-32C of bytes 0 to 32
 //!      36  length           u32  of the whole value
-//!      40  filler                a piece of a table that follows from the run; where it begins follows from the sequence
+//!      40  filler                a piece of a table that follows from the seed; where it begins follows from the sequence
 //! ```
 
 use engine_record::Instant;
@@ -59,10 +59,11 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// Values of `record_bytes` bytes, of which `compressible_percent` are repetition.
+    /// Values of `record_bytes` bytes, of which `compressible_percent` are repetition. What stands in them follows from
+    /// `seed`, whose they are from `run`.
     #[must_use]
-    pub fn new(run: u64, record_bytes: usize, compressible_percent: u8) -> Self {
-        let mut generator = Generator::new(run);
+    pub fn new(run: u64, seed: u64, record_bytes: usize, compressible_percent: u8) -> Self {
+        let mut generator = Generator::new(seed);
         let repeated = STRIPE_BYTES * usize::from(compressible_percent.min(100)) / 100;
         let byte = |index: usize| {
             let random = generator.next_bits().to_le_bytes()[0];
@@ -98,16 +99,22 @@ impl Payload {
         &self.table[start..start + bytes]
     }
 
-    /// Reads a value.
+    /// Reads a value, every byte of it.
     #[must_use]
     pub fn read(&self, value: &[u8]) -> Reading {
-        let Some((run, _)) = value.split_first_chunk() else { return Reading::Foreign };
-        if u64::from_be_bytes(*run) != self.run {
+        if !self.is_own(value) {
             return Reading::Foreign;
         }
-        let Some((header, filler)) = value.split_at_checked(PAYLOAD_HEADER_BYTES) else {
-            return Reading::Corrupt;
-        };
+        match self.stamp(value) {
+            Some(stamp) if self.is_whole(&stamp, value) => Reading::Sound(stamp),
+            Some(_) | None => Reading::Corrupt,
+        }
+    }
+
+    /// Whose a value is, from its header alone; `None` where that isn't as this run writes it.
+    #[must_use]
+    pub fn stamp(&self, value: &[u8]) -> Option<Stamp> {
+        let header = value.get(..PAYLOAD_HEADER_BYTES)?;
         let stamp = Stamp {
             producer: number(&header[8..12]),
             partition: number(&header[12..16]),
@@ -115,11 +122,16 @@ impl Payload {
             due: Instant::from_nanos(u64::from_be_bytes(eight(&header[24..32]))),
         };
         let length = u32::try_from(value.len()).unwrap_or(u32::MAX);
-        let fits = filler.len() <= self.table.len() - STARTS;
-        let is_sound = fits
-            && header == self.header(&stamp, length)
-            && filler == self.filler(stamp.sequence, filler.len());
-        if is_sound { Reading::Sound(stamp) } else { Reading::Corrupt }
+        (header == self.header(&stamp, length)).then_some(stamp)
+    }
+
+    fn is_own(&self, value: &[u8]) -> bool {
+        value.split_first_chunk().is_some_and(|(run, _)| u64::from_be_bytes(*run) == self.run)
+    }
+
+    fn is_whole(&self, stamp: &Stamp, value: &[u8]) -> bool {
+        let filler = value.get(PAYLOAD_HEADER_BYTES..).unwrap_or_default();
+        filler.len() <= self.table.len() - STARTS && filler == self.filler(stamp.sequence, filler.len())
     }
 }
 
@@ -145,18 +157,20 @@ mod tests {
 
     #[test]
     fn a_value_is_read_back_and_another_runs_is_foreign() {
-        let payload = Payload::new(5, 300, 50);
+        let payload = Payload::new(5, 1, 300, 50);
         let mut value = vec![0; 300];
         payload.write(&stamp(70_000), &mut value);
         assert_eq!(payload.read(&value), Reading::Sound(stamp(70_000)));
-        assert_eq!(Payload::new(6, 300, 50).read(&value), Reading::Foreign);
+        assert_eq!(payload.stamp(&value), Some(stamp(70_000)));
+        assert_eq!(Payload::new(6, 1, 300, 50).stamp(&value), None);
+        assert_eq!(Payload::new(6, 1, 300, 50).read(&value), Reading::Foreign);
         assert_eq!(payload.read(b"short"), Reading::Foreign);
     }
 
     #[test]
     fn as_much_repeats_as_was_asked_for() {
         for (percent, expected) in [(0, 0), (30, 30), (100, 100)] {
-            let payload = Payload::new(5, 300, percent);
+            let payload = Payload::new(5, 1, 300, percent);
             let repeated =
                 payload.table.iter().filter(|byte| **byte == b'.').count() * 100 / payload.table.len();
             assert!((expected..=expected + 1).contains(&repeated), "{percent}: {repeated}");
@@ -166,7 +180,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_changed_byte_and_no_changed_length_goes_unseen(at in 8_usize..200, flip in 1_u8.., sequence in 0_u64..1_000_000) {
-            let payload = Payload::new(5, 200, 0);
+            let payload = Payload::new(5, 1, 200, 0);
             let mut value = vec![0; 200];
             payload.write(&stamp(sequence), &mut value);
             prop_assert_eq!(payload.read(&value[..at]), Reading::Corrupt);

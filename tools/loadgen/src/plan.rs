@@ -56,7 +56,8 @@ pub struct LoadPlan {
     pub pace: Pace,
     /// Producers in all, dealt over the shards.
     pub producers: u32,
-    /// Consumers in all, dealt over the shards. Without one nothing is read back and nothing verified.
+    /// Consumers in all, dealt over the shards: each reads its partitions along with the load, then once more. Without one
+    /// nothing is read back and nothing verified.
     pub consumers: u32,
     /// Bytes of a record's value.
     pub record_bytes: u32,
@@ -84,15 +85,18 @@ pub struct LoadPlan {
     pub interval: Duration,
     /// How long a batch may take before it counts as failed.
     pub delivery_timeout: Duration,
-    /// How long reading back may take after the last record.
+    /// How long what was promised may take to be readable after the load, and how long nothing may come while everything
+    /// is read again.
     pub drain_timeout: Duration,
     /// How late a record may be sent, in open loop, without its producer having waited for the broker, before the run
     /// counts as one the generator couldn't make.
     pub lateness_max: Duration,
     /// How long after its end an open loop goes on sending what was due before. What is left then is never sent.
     pub overrun_max: Duration,
-    /// Decides everything that is left to chance, and marks the run's records.
+    /// Decides everything that is left to chance: the partitions of records, and what is in them.
     pub seed: u64,
+    /// Tells the run's records from those of others: no other run that may write to the topic has the same.
+    pub run_mark: u64,
 }
 
 impl Default for LoadPlan {
@@ -121,6 +125,7 @@ impl Default for LoadPlan {
             lateness_max: Duration::from_millis(10),
             overrun_max: OVERRUN_MAX,
             seed: 1,
+            run_mark: 1,
         }
     }
 }

@@ -7,6 +7,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 use net_client::DeliveryError;
 
+use crate::gap::Gap;
 use crate::ledger::Ledger;
 use crate::schedule::Lateness;
 
@@ -15,6 +16,9 @@ pub const LATENCY_NANOS_MAX: u64 = 600_000_000_000;
 
 /// Digits of a latency that are exact.
 pub const LATENCY_DIGITS: u8 = 3;
+
+/// Gaps that are told, at most: two for each partition there may be. What is lost is counted beyond them too.
+const GAPS_MAX: usize = 20_000;
 
 /// A histogram of nanoseconds.
 #[must_use]
@@ -69,8 +73,10 @@ pub struct Interval {
     pub length: Duration,
     /// Records acknowledged.
     pub acknowledged: u64,
-    /// Records read.
+    /// Records read along with the load.
     pub read: u64,
+    /// Records read again after it. Such an interval is shown and not kept.
+    pub read_again: u64,
     /// The latencies.
     pub latencies: Latencies,
 }
@@ -111,7 +117,7 @@ impl PackedInterval {
             end_to_end: unpacked(end_to_end),
         };
         let Self { began, length, acknowledged, read, .. } = *self;
-        Interval { began, length, acknowledged, read, latencies }
+        Interval { began, length, acknowledged, read, read_again: 0, latencies }
     }
 }
 
@@ -166,6 +172,8 @@ pub struct Recorder {
     window: Window,
     interval_began: Instant,
     current: Interval,
+    /// Everything is read again, so nothing is measured any more.
+    is_again: bool,
     outcome: Outcome,
 }
 
@@ -180,7 +188,7 @@ pub struct Outcome {
     pub never_sent: u64,
     /// Records acknowledged within the window.
     pub acknowledged: u64,
-    /// Records read within the window.
+    /// Records read along with the load within the window.
     pub read: u64,
     /// Records whose delivery failed, over the whole load.
     pub failed: u64,
@@ -192,8 +200,12 @@ pub struct Outcome {
     pub ledger: Ledger,
     /// Every interval, warm-up included.
     pub intervals: Vec<PackedInterval>,
-    /// Whether everything was read to the end in time.
+    /// Why reading along with the load ended before its end; absent where it didn't.
+    pub reading_ended: Option<String>,
+    /// Whether everything was read again to the end: all that was still there, that is.
     pub is_drained: bool,
+    /// What couldn't be read again.
+    pub gaps: Vec<Gap>,
 }
 
 impl Recorder {
@@ -201,7 +213,7 @@ impl Recorder {
     #[must_use]
     pub fn new(window: Window) -> Self {
         let outcome = Outcome { is_drained: true, ..Outcome::default() };
-        Self { window, interval_began: window.start, current: Interval::default(), outcome }
+        Self { window, interval_began: window.start, current: Interval::default(), is_again: false, outcome }
     }
 
     /// The time that is measured.
@@ -258,14 +270,7 @@ impl Recorder {
         self.outcome.first_failure.get_or_insert(why);
     }
 
-    /// A producer waited for the broker.
-    pub fn blocked(&mut self, from: Instant, until: Instant) {
-        if self.window.contains(from) {
-            self.outcome.lateness.blocked += until.since(from);
-        }
-    }
-
-    /// A record due at `due` was read at `at`.
+    /// A record due at `due` was read along with the load at `at`.
     pub fn read(&mut self, due: Instant, at: Instant) {
         self.current.read += 1;
         let latency = nanos(at.since(due));
@@ -278,19 +283,46 @@ impl Recorder {
         }
     }
 
-    /// Not everything could be read to the end.
+    /// Reading along with the load ended before its end.
+    pub fn reading_ended(&mut self, why: String) {
+        self.outcome.reading_ended.get_or_insert(why);
+    }
+
+    /// From now on everything is read again, which isn't measured.
+    pub fn begin_again(&mut self, now: Instant) {
+        if !self.is_again {
+            self.end_interval(now, |_| ());
+            self.is_again = true;
+        }
+    }
+
+    /// So many records were read again.
+    pub const fn read_again(&mut self, count: u64) {
+        self.current.read_again += count;
+    }
+
+    /// Something couldn't be read again.
+    pub fn gap(&mut self, gap: Gap) {
+        if self.outcome.gaps.len() < GAPS_MAX {
+            self.outcome.gaps.push(gap);
+        }
+    }
+
+    /// What is still there couldn't all be read again.
     pub const fn not_drained(&mut self) {
         self.outcome.is_drained = false;
     }
 
-    /// Ends the running interval, and keeps it packed. It is shown to `look`.
+    /// Ends the running interval, and keeps it packed if it was measured. It is shown to `look`.
     pub fn end_interval<T>(&mut self, now: Instant, look: impl FnOnce(&Interval) -> T) -> T {
         self.current.began = self.interval_began.since(self.window.start);
         self.current.length = now.since(self.interval_began);
-        self.outcome.intervals.push(PackedInterval::pack(&self.current));
+        if !self.is_again {
+            self.outcome.intervals.push(PackedInterval::pack(&self.current));
+        }
         let looked = look(&self.current);
         self.current.latencies.reset();
-        (self.current.acknowledged, self.current.read) = (0, 0);
+        (self.current.acknowledged, self.current.read, self.current.read_again) = (0, 0, 0);
         self.interval_began = now;
         looked
     }
@@ -320,7 +352,11 @@ impl Outcome {
         self.first_failure = self.first_failure.or(other.first_failure);
         self.lateness = self.lateness.merged(other.lateness);
         self.ledger.merge(&other.ledger);
+        if self.reading_ended.is_none() {
+            self.reading_ended.clone_from(&other.reading_ended);
+        }
         self.is_drained &= other.is_drained;
+        self.gaps.extend_from_slice(&other.gaps);
         for (index, interval) in other.intervals.iter().enumerate() {
             match self.intervals.get_mut(index) {
                 Some(own) => *own = own.merged(interval),
@@ -364,5 +400,19 @@ mod tests {
         assert_eq!((outcome.offered, outcome.acknowledged, outcome.read), (2, 2, 2));
         assert_eq!(outcome.latencies.produce.len(), 2);
         assert_eq!(outcome.intervals[0].unpack().acknowledged, 6);
+    }
+
+    #[test]
+    fn what_is_read_again_is_shown_and_in_no_interval_that_is_kept() {
+        let at = |secs| Instant::ZERO.after(Duration::from_secs(secs));
+        let mut recorder = Recorder::new(Window { start: at(0), from: at(0), until: at(1) });
+        recorder.read(at(0), at(1));
+        recorder.begin_again(at(2));
+        recorder.begin_again(at(3));
+        recorder.read_again(7);
+        assert_eq!(recorder.end_interval(at(4), |interval| (interval.read, interval.read_again)), (0, 7));
+        let outcome = recorder.finish(at(5));
+        assert_eq!(outcome.intervals.len(), 1);
+        assert_eq!(outcome.intervals[0].unpack().length, Duration::from_secs(2));
     }
 }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ledger::Verdict;
 use crate::plan::{LoadPlan, Pace};
+use crate::processors::{ProcessorShare, ThreadTime};
 use crate::recorder::{Outcome, PackedInterval};
 
 const NANOS_A_MICRO: f64 = 1_000.0;
@@ -64,10 +65,11 @@ impl Percentiles {
 pub enum Bottleneck {
     /// Open loop: nothing; every record was sent in time.
     None,
-    /// The broker. Closed loop: producers waited for its answers. Open loop: that is why any record was late.
+    /// The broker. Closed loop: no thread of the generator had all it could do. Open loop: waiting for the broker is why any
+    /// record was late.
     Broker,
-    /// The generator: it was busy making records, or didn't run; in open loop also where the broker held it up besides.
-    /// What was measured says nothing about the broker's limit.
+    /// The generator. Closed loop: one of its threads had all it could do, or no processor to do it on. Open loop: records
+    /// were late that no wait for the broker made late. What was measured says nothing about the broker's limit.
     Generator,
 }
 
@@ -132,19 +134,28 @@ pub struct Report {
     /// Whether the latencies stand for the load that was asked for: in open loop only where the generator kept up, and
     /// all of it was sent.
     pub is_valid: bool,
-    /// Whether everything could be read to the end; else what is lost may only be late.
+    /// What the generator's threads had of the processors.
+    pub processors: ProcessorShare,
+    /// Why reading along with the load ended before its end: the end-to-end latencies are those of what came until then.
+    /// Absent where it didn't.
+    pub reading_ended: Option<String>,
+    /// Whether all that was there after the load could be read again to the end; else what is lost may only be late.
     pub is_drained: bool,
-    /// What producers were promised and consumers found; absent where nothing was read back.
+    /// What couldn't be read again, and why, in words.
+    pub gaps: Vec<String>,
+    /// What producers were promised, and what was found when everything was read again after the load; absent where nothing
+    /// was read back.
     pub verdict: Option<Verdict>,
 }
 
 impl Report {
-    /// Tells what the plan came to.
+    /// Tells what the plan came to. `threads` are those that made the load, over the measured time.
     #[must_use]
-    pub fn new(plan: &LoadPlan, outcome: &Outcome) -> Self {
+    pub fn new(plan: &LoadPlan, outcome: &Outcome, threads: &[ThreadTime]) -> Self {
         let seconds = plan.duration.as_secs_f64();
         let throughput = |records: u64| throughput(records, plan.record_bytes, seconds);
-        let bottleneck = bottleneck(plan, outcome);
+        let processors = ProcessorShare::of(threads);
+        let bottleneck = bottleneck(plan, outcome, processors);
         Self {
             topic: plan.topic.clone(),
             partitions: plan.partitions,
@@ -174,7 +185,10 @@ impl Report {
             bottleneck,
             is_valid: matches!(plan.pace, Pace::Closed { .. })
                 || (bottleneck != Bottleneck::Generator && outcome.never_sent == 0),
+            processors,
+            reading_ended: outcome.reading_ended.clone(),
             is_drained: outcome.is_drained,
+            gaps: outcome.gaps.iter().map(ToString::to_string).collect(),
             verdict: (plan.consumers > 0).then(|| outcome.ledger.verdict()),
         }
     }
@@ -204,18 +218,14 @@ const fn float(count: u64) -> f64 {
     count as f64
 }
 
-fn bottleneck(plan: &LoadPlan, outcome: &Outcome) -> Bottleneck {
+fn bottleneck(plan: &LoadPlan, outcome: &Outcome, processors: ProcessorShare) -> Bottleneck {
     let lateness = &outcome.lateness;
     match plan.pace {
         Pace::Open { .. } if lateness.own_late_records > 0 => Bottleneck::Generator,
         Pace::Open { .. } if lateness.late_records > 0 || outcome.never_sent > 0 => Bottleneck::Broker,
         Pace::Open { .. } => Bottleneck::None,
-        Pace::Closed { .. } => {
-            // Waiting less than a tenth of the time, the producers had little to wait for.
-            let had = plan.duration.as_secs_f64() * f64::from(plan.producers);
-            let has_waited = lateness.blocked.as_secs_f64() > had / 10.0;
-            if has_waited { Bottleneck::Broker } else { Bottleneck::Generator }
-        }
+        Pace::Closed { .. } if processors.is_saturated() => Bottleneck::Generator,
+        Pace::Closed { .. } => Bottleneck::Broker,
     }
 }
 
@@ -275,9 +285,11 @@ pub fn write_hlog(outcome: &Outcome, began: SystemTime, out: &mut impl Write) ->
 
 #[cfg(test)]
 mod tests {
+    use engine_record::Offset;
     use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 
     use super::*;
+    use crate::gap::Gap;
     use crate::ledger::Source;
     use crate::recorder::{Interval, latencies};
 
@@ -300,7 +312,7 @@ mod tests {
 
     #[test]
     fn rates_and_percentiles_are_those_of_the_window() {
-        let report = Report::new(&LoadPlan::default(), &outcome());
+        let report = Report::new(&LoadPlan::default(), &outcome(), &[]);
         assert_eq!(
             (report.offered.records_per_second, report.acknowledged.records_per_second),
             (200.0, 100.0)
@@ -315,7 +327,7 @@ mod tests {
 
     #[test]
     fn a_report_is_read_back_from_json() {
-        let report = Report::new(&LoadPlan::default(), &outcome());
+        let report = Report::new(&LoadPlan::default(), &outcome(), &[]);
         let json = serde_json::to_string(&report).unwrap();
         assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
     }
@@ -328,7 +340,7 @@ mod tests {
     fn an_open_loop_that_fell_behind_by_itself_is_invalid_and_one_that_the_broker_held_up_is_not() {
         let mut outcome = outcome();
         let judged = |outcome: &Outcome| {
-            let report = Report::new(&open(), outcome);
+            let report = Report::new(&open(), outcome, &[]);
             (report.bottleneck, report.is_valid)
         };
         assert_eq!(judged(&outcome), (Bottleneck::None, true));
@@ -340,18 +352,31 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_loop_is_limited_by_what_its_producers_did_most() {
+    fn a_closed_loop_is_limited_by_the_generator_where_a_thread_of_it_has_all_it_can_do() {
+        let judged = |running: u64, waiting: u64| {
+            let [running, waiting] = [running, waiting].map(Duration::from_millis);
+            let thread = ThreadTime { span: Duration::from_secs(1), running, waiting: Some(waiting) };
+            Report::new(&LoadPlan::default(), &outcome(), &[thread]).bottleneck
+        };
+        assert_eq!(judged(950, 0), Bottleneck::Generator);
+        assert_eq!(judged(500, 450), Bottleneck::Generator);
+        assert_eq!(judged(600, 50), Bottleneck::Broker);
+    }
+
+    #[test]
+    fn what_can_not_be_read_again_is_told_in_words() {
         let mut outcome = outcome();
-        assert_eq!(Report::new(&LoadPlan::default(), &outcome).bottleneck, Bottleneck::Generator);
-        outcome.lateness.blocked = LoadPlan::default().duration;
-        assert_eq!(Report::new(&LoadPlan::default(), &outcome).bottleneck, Bottleneck::Broker);
+        let [wanted, first] = [0, 7].map(|offset| Offset::new(offset).unwrap());
+        outcome.gaps.push(Gap::StartsLate { partition: 3, wanted, first });
+        let report = Report::new(&LoadPlan::default(), &outcome, &[]);
+        assert!(report.gaps[0].starts_with("partition 3 begins at offset 7 now"), "{report:?}");
     }
 
     #[test]
     fn latencies_of_a_load_that_was_not_all_sent_are_not_those_of_the_load() {
         let mut outcome = outcome();
         outcome.never_sent = 5;
-        let report = Report::new(&open(), &outcome);
+        let report = Report::new(&open(), &outcome, &[]);
         assert_eq!((report.bottleneck, report.is_valid), (Bottleneck::Broker, false));
     }
 

@@ -3,31 +3,35 @@
 //! ```text
 //!   prepare (once)     the topic is there; where its partitions end now
 //!   run_shard (each)   producers: make ─> send ─> note what was promised
-//!                      consumers: read from those ends on ─> note what was found
+//!                      consumers: read from those ends on, and to where the partitions end when the last producer of
+//!                                 any shard is done ─> end-to-end latencies
 //!                      ticker: a snapshot an interval
-//!                      then: read on to where the partitions end when the last producer is done
+//!                      then, when no consumer of any shard reads any more: fresh ones read all of it again
+//!                                 ─> note what was found
 //!   Outcome::merge     one account of all shards; Report::new tells it
 //! ```
+//!
+//! Only the second pass is verified. It begins when the load is over and read, so what was promised and read once, and is
+//! gone since, is not found; a broker that was killed meanwhile has started again.
 //!
 //! Producers and consumers survive a broker's restart: they retry and reconnect, and what becomes of it is in the
 //! ledger.
 
 mod producing;
 mod reading;
+mod verifying;
 
 use core::cell::RefCell;
 use core::time::Duration;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 
 use engine_io::{Io, Sender, Task};
 use engine_record::{Instant, Offset, PartitionIndex};
 use net_client::admin::{AdminError, TopicRefused};
 use net_client::metadata::InvalidEndpoint;
-use net_client::{
-    Admin, Client, ClientSettings, ConsumeError, CreateMode, Endpoint, NewTopic, Resolver, SendError, Start,
-};
+use net_client::{Admin, Client, ClientSettings, CreateMode, Endpoint, NewTopic, Resolver, SendError, Start};
 use net_wire::ErrorCode;
 
 use crate::payload::Payload;
@@ -65,9 +69,6 @@ pub enum RunError {
     /// A batch can't be made.
     #[error("a batch can't be compressed")]
     Compress(#[from] engine_record::CompressError),
-    /// A partition can't be read on.
-    #[error(transparent)]
-    Consume(#[from] ConsumeError),
 }
 
 /// What is known before the load begins. May be handed to other threads.
@@ -75,27 +76,42 @@ pub enum RunError {
 pub struct Prepared {
     /// Where each partition ended: reading begins there.
     start_offsets: Vec<Offset>,
-    /// Producers that aren't done, over all shards.
-    producing: Arc<AtomicU32>,
+    progress: Arc<Progress>,
+}
+
+/// How far all shards are together.
+#[derive(Debug)]
+struct Progress {
+    /// Producers that aren't done.
+    producing: AtomicU32,
+    /// Consumers that still read along with the load.
+    reading: AtomicU32,
+    /// A shard can't carry out its part.
+    has_failed: AtomicBool,
     /// Where the records end that were acknowledged, in each partition. With acks=1 a broker may acknowledge what it
     /// doesn't let anyone read yet, so the end it tells isn't the end to read to.
-    promised_ends: Arc<[AtomicI64]>,
+    promised_ends: Box<[AtomicI64]>,
 }
 
 impl Prepared {
-    fn new(start_offsets: Vec<Offset>, producers: u32) -> Self {
-        let promised_ends = start_offsets.iter().map(|_| AtomicI64::new(0)).collect();
-        Self { start_offsets, producing: Arc::new(AtomicU32::new(producers)), promised_ends }
+    fn new(start_offsets: Vec<Offset>, plan: &LoadPlan) -> Self {
+        let progress = Progress {
+            producing: AtomicU32::new(plan.producers),
+            reading: AtomicU32::new(plan.consumers),
+            has_failed: AtomicBool::new(false),
+            promised_ends: start_offsets.iter().map(|_| AtomicI64::new(0)).collect(),
+        };
+        Self { start_offsets, progress: Arc::new(progress) }
     }
 
     /// So many records of this partition were acknowledged, the first at `base_offset`.
     fn promise(&self, partition: u32, base_offset: Offset, records: u64) {
         let end = base_offset.checked_add(records).unwrap_or(Offset::MAX);
-        self.promised_ends[partition as usize].fetch_max(end.value(), Ordering::AcqRel);
+        self.progress.promised_ends[partition as usize].fetch_max(end.value(), Ordering::AcqRel);
     }
 
     fn promised_end(&self, partition: u32) -> Offset {
-        let end = self.promised_ends[partition as usize].load(Ordering::Acquire);
+        let end = self.progress.promised_ends[partition as usize].load(Ordering::Acquire);
         Offset::new(end).expect("only ends of records are noted, and these are not negative")
     }
 }
@@ -137,9 +153,12 @@ pub async fn prepare<I: Io>(io: &I, plan: &LoadPlan, resolver: &Resolver) -> Res
         return Err(RunError::TooFewPartitions { topic, found, wanted: plan.partitions });
     }
     let all: Vec<_> = (0..plan.partitions).collect();
-    let start_offsets = end_offsets(&admin, plan, &all).await?;
+    let topic = plan.topic.as_str();
+    let refused = |code| AdminError::from(TopicRefused { topic: topic.into(), code, message: None });
+    let ends = offsets(&admin, plan, &all, Start::Latest).await?;
+    let start_offsets = ends.into_iter().map(|end| end.map_err(refused)).collect::<Result<_, _>>()?;
     client.close();
-    Ok(Prepared::new(start_offsets, plan.producers))
+    Ok(Prepared::new(start_offsets, plan))
 }
 
 async fn create_topic<I: Io>(admin: &Admin<I>, plan: &LoadPlan) -> Result<(), RunError> {
@@ -172,17 +191,15 @@ async fn wait_for_leaders<I: Io>(io: &I, admin: &Admin<I>, plan: &LoadPlan) -> R
     }
 }
 
-/// Where these partitions end now, in their order.
-async fn end_offsets<I: Io>(
+/// Where these partitions begin or end now, in their order.
+async fn offsets<I: Io>(
     admin: &Admin<I>,
     plan: &LoadPlan,
     partitions: &[u32],
-) -> Result<Vec<Offset>, AdminError> {
+    which: Start,
+) -> Result<Vec<Result<Offset, ErrorCode>>, AdminError> {
     let indexes: Vec<_> = partitions.iter().copied().map(index).collect();
-    let found = admin.offsets(&plan.topic, &indexes, Start::Latest).await?;
-    let topic = plan.topic.as_str();
-    let refused = |code| TopicRefused { topic: topic.into(), code, message: None }.into();
-    found.into_iter().map(|found| found.map_err(refused)).collect()
+    admin.offsets(&plan.topic, &indexes, which).await
 }
 
 /// What the tasks of one shard share.
@@ -200,14 +217,25 @@ struct Shard<I: Io> {
 impl<I: Io> Shard<I> {
     fn fail(&self, error: RunError) {
         self.error.borrow_mut().get_or_insert(error);
+        self.prepared.progress.has_failed.store(true, Ordering::Release);
     }
 
     fn is_producing(&self) -> bool {
-        self.prepared.producing.load(Ordering::Acquire) > 0
+        self.prepared.progress.producing.load(Ordering::Acquire) > 0
+    }
+
+    /// Whether any consumer, of any shard, reads along with the load.
+    fn is_reading(&self) -> bool {
+        self.prepared.progress.reading.load(Ordering::Acquire) > 0
+    }
+
+    /// The partitions that a consumer reads.
+    fn partitions_of(&self, consumer: u32) -> Vec<u32> {
+        (consumer..self.plan.partitions).step_by(self.plan.consumers as usize).collect()
     }
 }
 
-/// Carries out a shard's part of the plan. Resolves when its load is over and its partitions are read to the end.
+/// Carries out a shard's part of the plan. Resolves when its load is over and its partitions are read to the end twice.
 ///
 /// # Errors
 /// See [`RunError`]; what was measured until then is lost.
@@ -223,14 +251,18 @@ pub async fn run_shard<I: Io>(
     let shard = Rc::new(Shard {
         io: io.clone(),
         plan: plan.clone(),
-        payload: Payload::new(plan.seed, plan.record_bytes as usize, plan.compressible_percent),
+        payload: Payload::new(
+            plan.run_mark,
+            plan.seed,
+            plan.record_bytes as usize,
+            plan.compressible_percent,
+        ),
         recorder: RefCell::new(Recorder::new(window)),
         prepared: prepared.clone(),
         resolver: part.resolver.clone(),
         error: RefCell::new(None),
     });
-    let consumers =
-        part.own(plan.consumers).map(|consumer| io.spawn(reading::run(Rc::clone(&shard), consumer)));
+    let consumers = part.own(plan.consumers).map(|consumer| io.spawn(consume(Rc::clone(&shard), consumer)));
     let producers =
         part.own(plan.producers).map(|producer| io.spawn(producing::run(Rc::clone(&shard), producer)));
     let tasks: Vec<_> = consumers.chain(producers).collect();
@@ -240,6 +272,21 @@ pub async fn run_shard<I: Io>(
     }
     drop(ticker);
     finish(&shard)
+}
+
+/// Reads along with the load; once nobody does any more, reads all of it again.
+async fn consume<I: Io>(shard: Rc<Shard<I>>, consumer: u32) {
+    let read = reading::run(&shard, consumer).await;
+    read.unwrap_or_else(|error| shard.fail(error));
+    shard.prepared.progress.reading.fetch_sub(1, Ordering::AcqRel);
+    while shard.is_reading() {
+        shard.io.sleep(reading::POLL).await;
+    }
+    // What can't be reported need not be verified.
+    if !shard.prepared.progress.has_failed.load(Ordering::Acquire) {
+        let verified = verifying::run(&shard, consumer).await;
+        verified.unwrap_or_else(|error| shard.fail(error));
+    }
 }
 
 fn finish<I: Io>(shard: &Shard<I>) -> Result<Outcome, RunError> {

@@ -106,8 +106,6 @@ pub struct Lateness {
     pub own_worst: Duration,
     /// Records that were later than allowed without the waits for the broker, or never sent because of that.
     pub own_late_records: u64,
-    /// How long producers waited because the broker hadn't answered for earlier records.
-    pub blocked: Duration,
 }
 
 impl Lateness {
@@ -140,7 +138,6 @@ impl Lateness {
             late_records: self.late_records + other.late_records,
             own_worst: self.own_worst.max(other.own_worst),
             own_late_records: self.own_late_records + other.own_late_records,
-            blocked: self.blocked + other.blocked,
         }
     }
 }

@@ -63,8 +63,13 @@ impl Setting {
     }
 }
 
+/// Simulated threads take no processor time.
+fn report(plan: &LoadPlan, outcome: &Outcome) -> Report {
+    Report::new(plan, outcome, &[])
+}
+
 fn check_clean(plan: &LoadPlan, outcome: &Outcome) -> Report {
-    let report = Report::new(plan, outcome);
+    let report = report(plan, outcome);
     let verdict = report.verdict.unwrap();
     assert!(verdict.is_clean(), "{report:?}");
     assert!(verdict.acknowledged > 0, "{report:?}");
@@ -180,7 +185,7 @@ fn a_broker_that_stands_still_is_what_limits_the_load_and_the_generator_is_not_b
         io.sleep(Duration::from_millis(1_700)).await;
         setting.sim.network().heal();
     });
-    let report = Report::new(&plan, &outcome);
+    let report = report(&plan, &outcome);
     assert!(report.late > 0 && report.worst_lateness > 500_000_000, "{report:?}");
     assert_eq!((report.own_late, report.never_sent, report.failed), (0, 0, 0), "{report:?}");
     assert_eq!((report.bottleneck, report.is_valid), (Bottleneck::Broker, true), "{report:?}");
@@ -199,10 +204,124 @@ fn a_broker_that_loses_or_repeats_records_is_found_out() {
         io.sleep(Duration::from_millis(100)).await;
         cluster.appends_twice("bench", 1, 3);
     });
-    let verdict = Report::new(&plan, &outcome).verdict.unwrap();
+    let verdict = report(&plan, &outcome).verdict.unwrap();
     assert!(verdict.lost > 0 && verdict.lost <= 20, "{verdict}");
     assert!(verdict.repeated > 0 && verdict.repeated <= 30, "{verdict}");
     assert!(!verdict.is_clean());
+}
+
+/// Whoever looks only once, while the load runs, finds all of it.
+#[test]
+fn what_was_read_and_deleted_before_the_end_is_lost() {
+    let setting = Setting::new(31);
+    let plan = setting.plan(Pace::Open { records_per_second: 5_000 });
+    let (cluster, io) = (setting.cluster.clone(), setting.client.io());
+    let outcome = setting.run(&plan, async || {
+        io.sleep(Duration::from_millis(300)).await;
+        (0..3).for_each(|partition| cluster.deletes_what_is_there("bench", partition));
+    });
+    let report = report(&plan, &outcome);
+    let verdict = report.verdict.unwrap();
+    let left: usize = (0..3).map(|partition| cluster.values("bench", partition).len()).sum();
+    assert_eq!((verdict.read_back, verdict.repeated), (u64::try_from(left).unwrap(), 0), "{report:?}");
+    assert_eq!(verdict.lost, verdict.acknowledged - verdict.read_back);
+    assert!(verdict.lost > 1_000 && report.is_drained && !report.is_clean(), "{report:?}");
+    assert!(report.gaps.iter().all(|gap| gap.contains("by retention or deletion")), "{report:?}");
+    assert_eq!((report.gaps.len(), report.reading_ended), (3, None));
+}
+
+#[test]
+fn a_tail_that_vanishes_is_lost_and_the_run_is_reported_all_the_same() {
+    for (seed, ms) in [(32, 250), (33, 430), (34, 449)] {
+        let setting = Setting::new(seed);
+        let plan = LoadPlan {
+            drain_timeout: Duration::from_secs(2),
+            ..setting.plan(Pace::Open { records_per_second: 5_000 })
+        };
+        let (cluster, io, gone) = (setting.cluster.clone(), setting.client.io(), core::cell::Cell::new(0));
+        let outcome = setting.run(&plan, async || {
+            io.sleep(Duration::from_millis(ms)).await;
+            gone.set((0..3).map(|partition| cluster.truncates("bench", partition, 3)).sum());
+        });
+        let report = report(&plan, &outcome);
+        let verdict = report.verdict.unwrap();
+        assert_eq!((verdict.lost, verdict.repeated), (gone.get(), 0), "{ms} ms: {report:?}");
+        assert!(gone.get() > 0 && report.is_drained, "{ms} ms: {report:?}");
+        let is_told = report.gaps.iter().any(|gap| gap.contains("ends at offset"));
+        assert!(is_told || ms == 250, "{ms} ms: {report:?}");
+    }
+}
+
+/// Half a second after the start the records are read again, and not yet to their end.
+#[test]
+fn what_goes_while_it_is_read_again_is_lost_and_told() {
+    type Harm = fn(&Cluster, usize);
+    let harms: [(Harm, &str); 2] = [
+        (|cluster, partition| cluster.deletes_what_is_there("bench", partition), "by retention or deletion"),
+        (|cluster, partition| assert!(cluster.truncates("bench", partition, 3) > 0), "ends at offset"),
+    ];
+    for (harm, told) in harms {
+        let setting = Setting::new(37);
+        let plan = LoadPlan {
+            drain_timeout: Duration::from_secs(2),
+            ..setting.plan(Pace::Open { records_per_second: 5_000 })
+        };
+        let (cluster, io) = (setting.cluster.clone(), setting.client.io());
+        let outcome = setting.run(&plan, async || {
+            io.sleep(Duration::from_millis(550)).await;
+            (0..3).for_each(|partition| harm(&cluster, partition));
+        });
+        let report = report(&plan, &outcome);
+        let verdict = report.verdict.unwrap();
+        assert!(verdict.lost > 0 && verdict.read_back > 0, "{report:?}");
+        assert!(report.is_drained && report.reading_ended.is_none(), "{report:?}");
+        assert!(report.gaps.len() == 3 && report.gaps.iter().all(|gap| gap.contains(told)), "{report:?}");
+    }
+}
+
+#[test]
+fn a_partition_that_can_not_be_read_again_is_told_and_the_others_are_verified() {
+    let setting = Setting::new(35);
+    let plan = LoadPlan {
+        drain_timeout: Duration::from_secs(2),
+        ..setting.plan(Pace::Open { records_per_second: 5_000 })
+    };
+    let (cluster, io) = (setting.cluster.clone(), setting.client.io());
+    let outcome = setting.run(&plan, async || {
+        io.sleep(Duration::from_millis(300)).await;
+        cluster.storage_fails("bench", 1, true);
+    });
+    let report = report(&plan, &outcome);
+    assert!(!report.is_drained && report.reading_ended.is_some(), "{report:?}");
+    assert_eq!(report.gaps.len(), 1, "{report:?}");
+    assert!(report.gaps[0].contains("partition 1 can't be read"), "{report:?}");
+    let verdict = report.verdict.unwrap();
+    let stored = u64::try_from(cluster.values("bench", 1).len()).unwrap();
+    assert_eq!((verdict.lost, verdict.repeated), (stored, 0), "{report:?}");
+}
+
+/// A topic may hold records of others, also of a run with the same seed.
+#[test]
+fn another_run_of_the_same_seed_in_the_same_topic_is_told_from_this_one() {
+    let setting = Setting::new(36);
+    let first = setting.plan(Pace::Open { records_per_second: 5_000 });
+    let second = LoadPlan { run_mark: 2, ..first.clone() };
+    let shard = setting.client.io();
+    let other = async |plan: &LoadPlan| {
+        let prepared = prepare(&shard, plan, &Resolver::default()).await.unwrap();
+        let part = ShardPart {
+            shard: 0,
+            shards: 1,
+            start: shard.now().after(Duration::from_millis(20)),
+            snapshots: None,
+            resolver: Resolver::default(),
+        };
+        run_shard(&shard, plan, &prepared, part).await.unwrap()
+    };
+    let others = core::cell::Cell::new(None);
+    let outcome = setting.run(&first, async || others.set(Some(other(&second).await)));
+    check_clean(&first, &outcome);
+    check_clean(&second, &others.take().unwrap());
 }
 
 #[test]

@@ -23,6 +23,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use engine_io::Io;
 use loadgen::{Keys, LoadPlan, Pace, limits};
 use net_client::{Admin, Resolver};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -30,7 +31,7 @@ use signal_hook::iterator::Signals;
 
 use self::broker::Emergency;
 use self::load::{Generator, Incident};
-use self::report::PhaseReport;
+use self::report::{PhaseReport, Topic};
 use self::setting::Setting;
 use crate::client::{self, spawn_thread};
 use crate::failure::Failure;
@@ -95,7 +96,7 @@ pub(crate) struct Arguments {
     /// Whether producers are idempotent [default: with acks=all].
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     idempotent: Option<bool>,
-    /// Decides everything that is left to chance, 0 to 18446744073709551615.
+    /// Decides everything that is left to chance but the topics' names, 0 to 18446744073709551615.
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
     #[arg(value_parser = number(0..=u64::MAX))]
     seed: u64,
@@ -105,7 +106,7 @@ pub(crate) struct Arguments {
     /// Kill the embedded broker in the middle of the open loop, and start it again.
     #[arg(long, conflicts_with = "bootstrap")]
     kill: bool,
-    /// Keep the embedded broker's folder, or the topics made.
+    /// Keep the embedded broker's folder, or the topics made; the report names them.
     #[arg(long)]
     keep: bool,
     /// Print the report as JSON.
@@ -180,38 +181,55 @@ fn leave_on_signals(emergency: Emergency) -> Result<(), Failure> {
 /// One load after the other.
 fn phases(arguments: &Arguments, setting: &mut Setting) -> Result<Vec<PhaseReport>, Failure> {
     let incident = if arguments.kill { Incident::Kill } else { Incident::None };
+    let mark = run_mark()?;
     if let Some(records_per_second) = arguments.rate {
         let pace = Pace::Open { records_per_second };
-        return Ok(vec![phase(arguments, setting, ("rate", pace), incident)?]);
+        return Ok(vec![phase(arguments, setting, mark, ("rate", pace, incident))?]);
     }
     // Two batches a partition: one is written while the other is on its way.
     let closed = Pace::Closed { batches_in_flight: arguments.partitions.saturating_mul(2).max(5) };
-    let maximum = phase(arguments, setting, ("maximum", closed), Incident::None)?;
+    let maximum = phase(arguments, setting, mark, ("maximum", closed, Incident::None))?;
     let Some(rate) = maximum.part_of_rate(OPEN_LOOP_PERCENT) else {
         return Err(Failure::failed(maximum.why_nothing_was_acknowledged()));
     };
-    let open = phase(arguments, setting, ("rate", Pace::Open { records_per_second: rate }), incident)?;
+    let open = Pace::Open { records_per_second: rate };
+    let open = phase(arguments, setting, mark, ("rate", open, incident))?;
     Ok(vec![maximum, open])
+}
+
+/// What tells this run's topics and records from those of any other. A process number wouldn't: another container has the
+/// same one, and `--seed` is the same unless given.
+fn run_mark() -> Result<u64, Failure> {
+    client::on_shard("mark", |io| async move { io.random() })
+}
+
+fn topic_of(mark: u64, name: &str) -> String {
+    format!("ringlog-bench-{mark:016x}-{name}")
 }
 
 fn phase(
     arguments: &Arguments,
     setting: &mut Setting,
-    (name, pace): (&'static str, Pace),
-    incident: Incident,
+    mark: u64,
+    (name, pace, incident): (&'static str, Pace, Incident),
 ) -> Result<PhaseReport, Failure> {
     let mut plan = plan(arguments, setting.generator.shards(), pace);
     plan.bootstrap = setting.bootstrap();
-    plan.topic = format!("ringlog-bench-{}-{name}", std::process::id());
+    (plan.topic, plan.run_mark) = (topic_of(mark, name), mark);
     let generator = setting.generator.clone();
-    let loaded = load::run(&generator, &plan, setting.broker_mut(), (name, incident))?;
-    if !arguments.keep {
-        delete_topic(&generator, &plan)?;
-    }
+    let leaves_topics = arguments.keep || arguments.bootstrap.is_some();
+    let loaded = load::run(&generator, &plan, setting.broker_mut(), (name, incident)).inspect_err(|_| {
+        if leaves_topics {
+            tell(format_args!("ringlog: topic {} is left behind, if it was made", plan.topic));
+        }
+    })?;
+    let deleted = if arguments.keep { Topic::LeftBehind } else { delete_topic(&generator, &plan) };
+    // An embedded broker's topic goes with its folder.
+    let topic = if leaves_topics { deleted } else { Topic::Deleted };
     if let Some(out) = &arguments.out {
         files::write_phase(out, name, &loaded)?;
     }
-    Ok(PhaseReport::new(name, &plan, &loaded, incident))
+    Ok(PhaseReport::new(name, &plan, &loaded, incident).with_topic(topic))
 }
 
 fn plan(arguments: &Arguments, shards: u32, pace: Pace) -> LoadPlan {
@@ -234,15 +252,22 @@ fn plan(arguments: &Arguments, shards: u32, pace: Pace) -> LoadPlan {
     }
 }
 
-/// Frees the space of the load that is over.
-fn delete_topic(generator: &Generator, plan: &LoadPlan) -> Result<(), Failure> {
-    let (plan, resolver): (LoadPlan, Resolver) = (plan.clone(), generator.resolver().clone());
-    client::on_shard("delete", move |io| async move {
-        let client = load::client(io, &plan, resolver).map_err(|error| client::failed(&error))?;
-        let deleted = Admin::new(client.clone()).delete_topic(&plan.topic).await;
+/// Frees the space of the load that is over. Where that fails the load is reported all the same.
+fn delete_topic(generator: &Generator, plan: &LoadPlan) -> Topic {
+    let (load, resolver): (LoadPlan, Resolver) = (plan.clone(), generator.resolver().clone());
+    let deleted = client::on_shard("delete", move |io| async move {
+        let client = load::client(io, &load, resolver).map_err(|error| client::failed(&error))?;
+        let deleted = Admin::new(client.clone()).delete_topic(&load.topic).await;
         client.close();
         deleted.map_err(|error| client::failed_admin(&error))
-    })?
+    });
+    match deleted.flatten() {
+        Ok(()) => Topic::Deleted,
+        Err(failure) => {
+            tell(format_args!("ringlog: topic {} can't be deleted: {failure}", plan.topic));
+            Topic::LeftBehind
+        }
+    }
 }
 
 #[cfg(test)]
@@ -326,6 +351,14 @@ mod tests {
         assert!(warned("--kill --acks 1").contains("repeated"));
         assert!(warned("--kill --idempotent false").contains("repeated"));
         assert!(warned("--kill --acks 0").contains("lost"));
+    }
+
+    #[test]
+    fn runs_have_topics_and_marks_of_their_own_whatever_their_seed_and_process() {
+        let [one, other] = [run_mark(), run_mark()].map(Result::unwrap);
+        assert_ne!(one, other);
+        assert_ne!(topic_of(one, "rate"), topic_of(other, "rate"));
+        assert_ne!(topic_of(one, "rate"), topic_of(one, "maximum"));
     }
 
     #[test]

@@ -33,6 +33,7 @@ struct Log {
     leader_epoch: i32,
     /// Base offset and bytes.
     batches: Vec<(i64, Vec<u8>)>,
+    start: i64,
     end: i64,
     /// Where records end for readers, if before the end.
     readable_end: Option<i64>,
@@ -130,6 +131,26 @@ impl Cluster {
     pub(crate) fn storage_fails(&self, name: &str, partition: usize, is_faulty: bool) {
         self.with_log(name, partition, |log| log.is_faulty = is_faulty);
         self.appended.notify();
+    }
+
+    /// What is in a partition now is deleted, as retention does it: its offsets are gone.
+    pub(crate) fn deletes_what_is_there(&self, name: &str, partition: usize) {
+        self.with_log(name, partition, |log| {
+            log.batches.clear();
+            log.start = log.end;
+        });
+    }
+
+    /// The last batches of a partition vanish, as if they had never been written: what comes next has their offsets.
+    /// Answers how many records that were.
+    pub(crate) fn truncates(&self, name: &str, partition: usize, batches: usize) -> u64 {
+        let mut state = self.state.borrow_mut();
+        let log = &mut state.topics.get_mut(name).unwrap().partitions[partition];
+        let end = log.end;
+        let left = log.batches.len() - batches;
+        log.end = log.batches[left].0;
+        log.batches.truncate(left);
+        u64::try_from(end - log.end).unwrap()
     }
 
     /// Lets everything be read again.
@@ -446,7 +467,7 @@ fn fetch<'a>(state: &'a State, id: i32, request: &FetchRequest<'a>) -> FetchResp
                 Some(log) if log.is_faulty => {
                     PartitionData { error_code: ErrorCode::KAFKA_STORAGE_ERROR, ..base }
                 }
-                Some(log) if offset > log.end => {
+                Some(log) if offset < log.start || offset > log.end => {
                     PartitionData { error_code: ErrorCode::OFFSET_OUT_OF_RANGE, ..base }
                 }
                 Some(log) => {
@@ -483,7 +504,7 @@ fn list_offsets<'a>(state: &State, id: i32, request: &ListOffsetsRequest<'a>) ->
             }
             let end = log.end_for_readers();
             let offset = match partition.timestamp {
-                EARLIEST => 0,
+                EARLIEST => log.start,
                 time if time >= 0 => -1,
                 _ => end,
             };

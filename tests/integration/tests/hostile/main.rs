@@ -7,8 +7,8 @@
 //! the customer  an ordinary client, whose every request is timed                             (customer.rs)
 //! ```
 //!
-//! At least `FRAMES` of the attackers' frames are random or mutated; valid ones and those broken off come on top. All of it
-//! comes from one seed. What is mutated are valid frames of every version of every API (`catalogue.rs`).
+//! At least `FRAMES` of the frames that the broker is known to have read from the attackers are random or mutated; valid ones,
+//! those broken off and those of which nothing is known come on top. All of it comes from one seed. What is mutated are valid frames of every version of every API (`catalogue.rs`).
 
 mod attack;
 mod catalogue;
@@ -92,7 +92,7 @@ fn run(broker: &Broker, catalogue: &Catalogue, random: &mut Random, frames: usiz
             outcomes.into_iter().map(|outcome| outcome.expect("attackers fail in words")).collect();
         outcomes.iter().for_each(attack::Outcome::print);
         let mutated: usize = outcomes.iter().map(attack::Outcome::mutated).sum();
-        assert!(mutated >= frames, "{mutated} random or mutated frames were sent");
+        assert!(mutated >= frames, "{mutated} random or mutated frames were read");
         latencies
     })
 }

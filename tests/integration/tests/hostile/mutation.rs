@@ -8,6 +8,8 @@ use crate::catalogue::{Catalogue, Frame};
 
 /// Bytes of the size before each frame.
 const SIZE_BYTES: usize = 4;
+/// Where a request says which it is: behind the size, the API and its version. The answer repeats it.
+const CORRELATION_ID: Range<usize> = 8..12;
 /// In a batch, the checksum stands before what it covers.
 const CRC_AT: usize = 17;
 const CRC_COVERS_FROM: usize = 21;
@@ -70,19 +72,28 @@ const MUTATIONS: [Mutation; 10] = [
 ];
 
 /// A frame to send.
+#[derive(Clone, Debug)]
 pub(crate) struct Next {
     pub(crate) bytes: Vec<u8>,
     /// Whether it is another than the valid one it was made of.
     pub(crate) is_mutated: bool,
 }
 
-/// The next frame to send.
-pub(crate) fn next_frame(catalogue: &Catalogue, random: &mut Random) -> Next {
+/// The next frame to send. Where it is long enough to be a request, an answer to it begins with `correlation_id`.
+pub(crate) fn next_frame(catalogue: &Catalogue, random: &mut Random, correlation_id: u32) -> Next {
     let frame = random.choose(&catalogue.frames);
-    let bytes = mutated(frame, catalogue, random);
+    let (mut bytes, mut valid) = (mutated(frame, catalogue, random), frame.bytes.clone());
+    number(&mut bytes, correlation_id);
+    number(&mut valid, correlation_id);
     // Chance may put in place what was there.
-    let is_mutated = bytes != frame.bytes;
+    let is_mutated = bytes != valid;
     Next { bytes, is_mutated }
+}
+
+fn number(bytes: &mut [u8], correlation_id: u32) {
+    if let Some(place) = bytes.get_mut(CORRELATION_ID) {
+        place.copy_from_slice(&correlation_id.to_be_bytes());
+    }
 }
 
 fn mutated(frame: &Frame, catalogue: &Catalogue, random: &mut Random) -> Vec<u8> {
@@ -165,7 +176,7 @@ fn a_seed_repeats_its_frames() {
     let catalogue = Catalogue::new(net_wire::Uuid([7; 16]));
     let frames = |seed| {
         let mut random = Random::new(seed);
-        (0..100).map(|_| next_frame(&catalogue, &mut random).bytes).collect::<Vec<_>>()
+        (0..100).map(|number| next_frame(&catalogue, &mut random, number).bytes).collect::<Vec<_>>()
     };
     assert_eq!(frames(1), frames(1));
     assert_ne!(frames(1), frames(2));

@@ -26,7 +26,7 @@ pub(super) async fn run<I: Io>(shard: Rc<Shard<I>>, producer: u32) {
     if let Err(error) = produce(&shard, producer).await {
         shard.fail(error);
     }
-    shard.prepared.producing.fetch_sub(1, Ordering::AcqRel);
+    shard.prepared.progress.producing.fetch_sub(1, Ordering::AcqRel);
 }
 
 async fn produce<I: Io>(shard: &Rc<Shard<I>>, number: u32) -> Result<(), RunError> {
@@ -113,7 +113,7 @@ impl<'a, I: Io> Maker<'a, I> {
         let mut now = self.shard.io.now();
         while now < until {
             while self.sent.len() >= batches_in_flight {
-                self.await_oldest(now).await;
+                self.await_oldest().await;
                 now = self.shard.io.now();
             }
             if let Some(partition) = self.make(now) {
@@ -283,9 +283,7 @@ impl<'a, I: Io> Maker<'a, I> {
         };
         let asked = self.shard.io.now();
         let handle = self.producer.send_batch(topic, partition, batch).await?;
-        let taken = self.shard.io.now();
-        self.waits.add(taken.since(asked));
-        self.shard.recorder.borrow_mut().blocked(asked, taken);
+        self.waits.add(self.shard.io.now().since(asked));
         Ok(handle)
     }
 
@@ -319,10 +317,9 @@ impl<'a, I: Io> Maker<'a, I> {
         self.spare.push(due);
     }
 
-    async fn await_oldest(&mut self, from: Instant) {
+    async fn await_oldest(&mut self) {
         let Some(sent) = self.sent.front_mut() else { return };
         let delivery = (&mut sent.handle).await;
-        self.shard.recorder.borrow_mut().blocked(from, self.shard.io.now());
         self.settle_oldest(delivery);
         self.settle();
     }

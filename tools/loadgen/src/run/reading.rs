@@ -1,59 +1,105 @@
-//! One consumer: reads its partitions and notes what it finds.
+//! One consumer while the load runs, and until it is read: when records come. Whether all of them do, and stay, the second
+//! pass tells (`verifying`).
 
 use core::time::Duration;
-use std::rc::Rc;
+use std::collections::BTreeSet;
 
 use engine_io::Io;
 use engine_record::{Instant, Offset};
-use net_client::{Acks, Admin, Consumer, ConsumerSettings, FetchedRecords, OffsetReset, Start};
+use net_client::metadata::InvalidEndpoint;
+use net_client::{
+    Acks, Admin, Client, ConsumeError, Consumer, ConsumerSettings, FetchedRecords, OffsetReset, Start,
+};
 
-use super::{RunError, Shard, client, end_offsets, index};
-use crate::ledger::Source;
-use crate::payload::Reading;
+use super::{RunError, Shard, client, index, offsets};
 
 /// How long the ends of partitions must stand still where no answer tells them.
 const SETTLE: Duration = Duration::from_millis(500);
 
 /// How long a consumer waits for records before it looks whether the load is over.
-const POLL: Duration = Duration::from_millis(100);
+pub(super) const POLL: Duration = Duration::from_millis(100);
 
-pub(super) async fn run<I: Io>(shard: Rc<Shard<I>>, consumer: u32) {
-    if let Err(error) = read(&shard, consumer).await {
-        shard.fail(error);
+pub(super) async fn run<I: Io>(shard: &Shard<I>, number: u32) -> Result<(), RunError> {
+    let (client, consumer) = open(shard)?;
+    let own = shard.partitions_of(number);
+    for &partition in &own {
+        let start = shard.prepared.start_offsets[partition as usize];
+        consumer.assign(&shard.plan.topic, index(partition), Start::At(start));
+    }
+    let mut reader = Reader { shard, consumer, open: own.iter().copied().collect() };
+    while shard.is_producing() {
+        reader.take().await;
+    }
+    let admin = Admin::new(client.clone());
+    if let Err(why) = reader.drain(&admin, &own).await {
+        shard.recorder.borrow_mut().reading_ended(why);
+    }
+    client.close();
+    Ok(())
+}
+
+/// A client and a consumer of its own, of nothing yet.
+pub(super) fn open<I: Io>(shard: &Shard<I>) -> Result<(Client<I>, Consumer<I>), InvalidEndpoint> {
+    let client = client(&shard.io, &shard.plan, &shard.resolver)?;
+    let settings = ConsumerSettings { reset: OffsetReset::Error, ..ConsumerSettings::default() };
+    let consumer = Consumer::new(client.clone(), settings);
+    Ok((client, consumer))
+}
+
+/// The partition that can't be read on.
+pub(super) const fn partition_of(error: &ConsumeError) -> u32 {
+    match error {
+        ConsumeError::OutOfRange { partition, .. }
+        | ConsumeError::Refused { partition, .. }
+        | ConsumeError::Unreadable { partition, .. } => partition.0.unsigned_abs(),
     }
 }
 
-async fn read<I: Io>(shard: &Shard<I>, number: u32) -> Result<(), RunError> {
-    let plan = &shard.plan;
-    let client = client(&shard.io, plan, &shard.resolver)?;
-    let settings = ConsumerSettings { reset: OffsetReset::Error, ..ConsumerSettings::default() };
-    let consumer = Consumer::new(client.clone(), settings);
-    let own: Vec<_> = (number..plan.partitions).step_by(plan.consumers as usize).collect();
-    for &partition in &own {
-        let start = shard.prepared.start_offsets[partition as usize];
-        consumer.assign(&plan.topic, index(partition), Start::At(start));
-    }
-    while shard.is_producing() {
-        take(shard, &consumer).await?;
-    }
-    let admin = Admin::new(client.clone());
-    let until = shard.io.now().after(plan.drain_timeout);
-    let ends = settled_ends(shard, &admin, &own, until).await?;
-    let ends = own.iter().zip(ends).map(|(&partition, end)| {
-        let promised = shard.prepared.promised_end(partition);
-        (partition, end.max(promised))
-    });
-    let ends: Vec<_> = ends.collect();
-    while !is_read(shard, &consumer, &ends) {
-        if shard.io.now() >= until {
-            shard.recorder.borrow_mut().not_drained();
-            break;
+struct Reader<'a, I: Io> {
+    shard: &'a Shard<I>,
+    consumer: Consumer<I>,
+    /// Partitions that can be read on.
+    open: BTreeSet<u32>,
+}
+
+impl<I: Io> Reader<'_, I> {
+    async fn take(&mut self) {
+        match self.consumer.poll(POLL).await {
+            Ok(Some(records)) => note(self.shard, &records, self.shard.io.now()),
+            Ok(None) => {}
+            Err(error) => {
+                self.open.remove(&partition_of(&error));
+                self.shard.recorder.borrow_mut().reading_ended(error.to_string());
+            }
         }
-        take(shard, &consumer).await?;
     }
-    consumer.close();
-    client.close();
-    Ok(())
+
+    /// Reads on to where the partitions end after the load.
+    ///
+    /// # Errors
+    /// Why that isn't possible.
+    async fn drain(&mut self, admin: &Admin<I>, own: &[u32]) -> Result<(), String> {
+        let patience = self.shard.plan.drain_timeout;
+        let until = self.shard.io.now().after(patience);
+        let ends = settled_ends(self.shard, admin, own, until).await?;
+        while !self.is_read(own, &ends) {
+            if self.shard.io.now() >= until {
+                return Err(format!("not everything came within {} s after the load", patience.as_secs()));
+            }
+            self.take().await;
+        }
+        Ok(())
+    }
+
+    fn is_read(&self, own: &[u32], ends: &[Offset]) -> bool {
+        own.iter().zip(ends).filter(|(partition, _)| self.open.contains(partition)).all(
+            |(&partition, &end)| {
+                let end = end.max(self.shard.prepared.promised_end(partition));
+                let position = self.consumer.position(&self.shard.plan.topic, index(partition));
+                position.is_ok_and(|position| position >= Some(end))
+            },
+        )
+    }
 }
 
 /// Where partitions end, once all of them stand still. What is sent without asking for an answer may still be on its
@@ -63,7 +109,7 @@ async fn settled_ends<I: Io>(
     admin: &Admin<I>,
     partitions: &[u32],
     until: Instant,
-) -> Result<Vec<Offset>, RunError> {
+) -> Result<Vec<Offset>, String> {
     let mut ends = ends_of(shard, admin, partitions, until).await?;
     while shard.plan.acks == Acks::None && shard.io.now() < until {
         shard.io.sleep(SETTLE).await;
@@ -76,49 +122,42 @@ async fn settled_ends<I: Io>(
     Ok(ends)
 }
 
-/// Where partitions end. A broker that is just starting again is asked again.
 async fn ends_of<I: Io>(
     shard: &Shard<I>,
     admin: &Admin<I>,
     partitions: &[u32],
     until: Instant,
-) -> Result<Vec<Offset>, RunError> {
+) -> Result<Vec<Offset>, String> {
+    found(shard, admin, (partitions, Start::Latest), until).await.into_iter().collect()
+}
+
+/// Where partitions begin or end, in their order, or why that isn't known. A broker that is just starting again is asked
+/// again.
+pub(super) async fn found<I: Io>(
+    shard: &Shard<I>,
+    admin: &Admin<I>,
+    (partitions, which): (&[u32], Start),
+    until: Instant,
+) -> Vec<Result<Offset, String>> {
     loop {
-        match end_offsets(admin, &shard.plan, partitions).await {
-            Ok(ends) => return Ok(ends),
-            Err(error) if shard.io.now() >= until => return Err(error.into()),
-            Err(_) => shard.io.sleep(POLL).await,
+        let found = offsets(admin, &shard.plan, partitions, which).await;
+        let is_late = shard.io.now() >= until;
+        match found {
+            Ok(found) if is_late || found.iter().all(Result::is_ok) => {
+                return found.into_iter().map(|found| found.map_err(|code| code.to_string())).collect();
+            }
+            Err(error) if is_late => return vec![Err(error.to_string()); partitions.len()],
+            Ok(_) | Err(_) => shard.io.sleep(POLL).await,
         }
     }
 }
 
-fn is_read<I: Io>(shard: &Shard<I>, consumer: &Consumer<I>, ends: &[(u32, Offset)]) -> bool {
-    ends.iter().all(|(partition, end)| {
-        let position = consumer.position(&shard.plan.topic, index(*partition));
-        position.is_ok_and(|position| position >= Some(*end))
-    })
-}
-
-async fn take<I: Io>(shard: &Shard<I>, consumer: &Consumer<I>) -> Result<(), RunError> {
-    if let Some(records) = consumer.poll(POLL).await? {
-        note(shard, &records, shard.io.now());
-    }
-    Ok(())
-}
-
 fn note<I: Io>(shard: &Shard<I>, records: &FetchedRecords, now: Instant) {
     let mut recorder = shard.recorder.borrow_mut();
-    let partition = records.partition().0.unsigned_abs();
-    for record in records.records() {
-        let reading = record.map(|record| shard.payload.read(record.value.unwrap_or_default()));
-        match reading {
-            Ok(Reading::Sound(stamp)) if stamp.partition == partition => {
-                recorder.read(stamp.due, now);
-                let source = Source { partition, producer: stamp.producer };
-                recorder.ledger().read(source, stamp.sequence);
-            }
-            Ok(Reading::Foreign) => {}
-            Ok(Reading::Sound(_) | Reading::Corrupt) | Err(_) => recorder.ledger().corrupt(),
+    for record in records.records().flatten() {
+        // What isn't as it was sent is the second pass's to find.
+        if let Some(stamp) = shard.payload.stamp(record.value.unwrap_or_default()) {
+            recorder.read(stamp.due, now);
         }
     }
 }

@@ -44,6 +44,7 @@ impl Live {
             Some((mut sum, heard)) => {
                 sum.acknowledged += interval.acknowledged;
                 sum.read += interval.read;
+                sum.read_again += interval.read_again;
                 sum.latencies.add(&interval.latencies);
                 (sum, heard + 1)
             }
@@ -67,6 +68,10 @@ impl Live {
         let seconds = interval.length.as_secs_f64().max(0.001);
         let rate = |records: u64| records as f64 / seconds;
         let (acknowledged, read) = (rate(interval.acknowledged), rate(interval.read));
+        if interval.read_again > 0 {
+            let again = thousands(rate(interval.read_again), 0);
+            return format!("{}: reading everything again, {again} records/s", self.name);
+        }
         if interval.acknowledged == 0 && interval.began >= Duration::from_secs(self.seconds) {
             return format!("{}: reading back, {} records/s", self.name, thousands(read, 0));
         }
@@ -129,5 +134,7 @@ mod tests {
             ..Interval::default()
         };
         assert_eq!(live().line(&interval), "maximum: reading back, 2,000 records/s");
+        let again = Interval { read: 0, read_again: 1_500, ..interval };
+        assert_eq!(live().line(&again), "maximum: reading everything again, 3,000 records/s");
     }
 }

@@ -7,12 +7,15 @@ use std::time::{Duration, SystemTime};
 use engine_io::{Io, Receiver, Sender, first, mailbox};
 use engine_io_glommio::{GlommioIo, Running, ShardSpec};
 use engine_record::{Instant, Timestamp};
-use futures_lite::future::block_on;
-use loadgen::{Interval, LoadPlan, Outcome, Prepared, RunError, ShardPart, prepare, run_shard};
+use futures_lite::future::{block_on, zip};
+use loadgen::{
+    Interval, LoadPlan, Outcome, Pace, Prepared, RunError, ShardPart, ThreadTime, prepare, run_shard,
+};
 use net_client::metadata::InvalidEndpoint;
 use net_client::{Client, ClientSettings, Endpoint, Resolver};
 
 use super::broker::Broker;
+use super::cpu::ThreadCpu;
 use super::live::Live;
 use super::meter::{Meter, Usage};
 use crate::client;
@@ -51,12 +54,13 @@ impl Generator {
         u32::try_from(self.cpus.len()).expect("a machine has fewer than 2^32 cores")
     }
 
-    /// A shard on each core, and one for the observer that the system places.
-    fn specs(&self) -> Vec<ShardSpec> {
+    /// A shard on each core, and one for the observer that the system places. In closed loop no shard spins before it
+    /// sleeps: whether it had something to do is what its processor time is to tell.
+    fn specs(&self, pace: Pace) -> Vec<ShardSpec> {
         let shard = |(index, &cpu): (usize, &u32)| ShardSpec {
             name: format!("load-{index}"),
             cpu: usize::try_from(cpu).ok(),
-            dedicated: !self.shares_cores,
+            dedicated: !self.shares_cores && matches!(pace, Pace::Open { .. }),
         };
         let observer = ShardSpec { name: "observer".to_owned(), cpu: None, dedicated: false };
         self.cpus.iter().enumerate().map(shard).chain([observer]).collect()
@@ -76,6 +80,8 @@ pub(super) enum Incident {
 #[derive(Debug)]
 pub(super) struct Loaded {
     pub(super) outcome: Outcome,
+    /// What the generator's threads had of the processors within the measured window.
+    pub(super) threads: Vec<ThreadTime>,
     pub(super) usage: Usage,
     /// When the load began.
     pub(super) began: SystemTime,
@@ -108,10 +114,10 @@ pub(super) fn run(
     let shards = start_shards(generator, plan, &prepared, (start, incident))?;
     let usage = attendant.attend(&shards)?;
     drop(attendant);
-    let outcome = merged(shards.running)?;
+    let (outcome, threads) = merged(shards.running)?;
     let began =
         SystemTime::UNIX_EPOCH + Duration::from_millis(u64::try_from(timestamp.0).unwrap_or(0)) + LEAD;
-    Ok(Loaded { outcome, usage, began })
+    Ok(Loaded { outcome, threads, usage, began })
 }
 
 fn prepare_load(generator: &Generator, plan: &LoadPlan) -> Result<(Prepared, Instant, Timestamp), Failure> {
@@ -130,8 +136,7 @@ fn failed(error: &RunError) -> Failure {
         | RunError::Bootstrap(_)
         | RunError::TooFewPartitions { .. }
         | RunError::Send(_)
-        | RunError::Compress(_)
-        | RunError::Consume(_) => client::failed(error),
+        | RunError::Compress(_) => client::failed(error),
     }
 }
 
@@ -145,10 +150,15 @@ pub(super) fn client<I: Io>(
     Ok(Client::new(io, ClientSettings { bootstrap, resolver, ..ClientSettings::default() }))
 }
 
+/// What became of a shard.
+enum Ended {
+    Load(Box<Outcome>, ThreadTime),
+    Observer,
+}
+
 /// Shards that make a load.
 struct Shards {
-    /// The observer's outcome is empty.
-    running: Running<Result<Outcome, Failure>>,
+    running: Running<Result<Ended, Failure>>,
     intervals: Receiver<Interval>,
     moments: Receiver<Moment>,
 }
@@ -162,6 +172,7 @@ fn start_shards(
     let shards = generator.shards();
     let (snapshots, intervals) = mailbox(generator.cpus.len() * SNAPSHOTS_MAX);
     let (told, moments) = mailbox(MOMENTS_MAX);
+    let specs = generator.specs(plan.pace);
     let (plan, prepared, resolver) = (plan.clone(), prepared.clone(), generator.resolver.clone());
     let make = move |index: usize, io: GlommioIo| {
         let (plan, prepared, told) = (plan.clone(), prepared.clone(), told.clone());
@@ -170,18 +181,39 @@ fn start_shards(
             match u32::try_from(index) {
                 Ok(shard) if shard < shards => {
                     let part = ShardPart { shard, shards, start, snapshots, resolver };
-                    let loaded = run_shard(&io, &plan, &prepared, part).await;
-                    loaded.map_err(|error| failed(&error))
+                    load(&io, &plan, &prepared, part).await
                 }
                 Ok(_) | Err(_) => {
                     observe(&io, &plan, start, incident, &told).await;
-                    Ok(Outcome { is_drained: true, ..Outcome::default() })
+                    Ok(Ended::Observer)
                 }
             }
         }
     };
-    let running = engine_io_glommio::run_without_folder(generator.specs(), IO_MEMORY, make);
+    let running = engine_io_glommio::run_without_folder(specs, IO_MEMORY, make);
     Ok(Shards { running: running.map_err(Failure::machine)?, intervals, moments })
+}
+
+/// Makes a shard's part of the load, and looks at its thread as the measured window begins and ends.
+async fn load(
+    io: &GlommioIo,
+    plan: &LoadPlan,
+    prepared: &Prepared,
+    part: ShardPart,
+) -> Result<Ended, Failure> {
+    let watched = watch(io, plan, part.start);
+    let (loaded, thread) = zip(run_shard(io, plan, prepared, part), watched).await;
+    let outcome = loaded.map_err(|error| failed(&error))?;
+    Ok(Ended::Load(Box::new(outcome), thread.map_err(Failure::failed)?))
+}
+
+/// What the calling thread has of the processors within the measured window.
+async fn watch<I: Io>(io: &I, plan: &LoadPlan, start: Instant) -> std::io::Result<ThreadTime> {
+    let from = start.after(plan.warmup);
+    io.sleep(from.since(io.now())).await;
+    let (before, began) = (ThreadCpu::of_this_thread()?, io.now());
+    io.sleep(from.after(plan.duration).since(began)).await;
+    Ok(ThreadCpu::of_this_thread()?.since(before, io.now().since(began)))
 }
 
 /// Tells when what begins and ends.
@@ -253,10 +285,19 @@ async fn next(shards: &Shards) -> Option<Event> {
     }
 }
 
-fn merged(running: Running<Result<Outcome, Failure>>) -> Result<Outcome, Failure> {
-    let mut merged = Outcome { is_drained: true, ..Outcome::default() };
+fn merged(running: Running<Result<Ended, Failure>>) -> Result<(Outcome, Vec<ThreadTime>), Failure> {
+    let (mut merged, mut threads) = (Outcome { is_drained: true, ..Outcome::default() }, Vec::new());
     for ended in running.join() {
-        merged.merge(&ended.unwrap_or_else(|panic| resume_unwind(panic))?);
+        match ended.unwrap_or_else(|panic| resume_unwind(panic))? {
+            Ended::Load(outcome, thread) => {
+                merged.merge(&outcome);
+                threads.push(thread);
+            }
+            Ended::Observer => {}
+        }
     }
-    Ok(merged)
+    Ok((merged, threads))
 }
+
+#[cfg(test)]
+mod tests;

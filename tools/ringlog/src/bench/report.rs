@@ -5,12 +5,15 @@ use std::path::PathBuf;
 
 use loadgen::plan::OVERRUN_MAX;
 use loadgen::report::Throughput;
-use loadgen::{Bottleneck, LoadPlan, Percentiles, Report};
+use loadgen::{Bottleneck, LoadPlan, Percentiles, ProcessorShare, Report};
 use serde::Serialize;
 
 use super::load::{Incident, Loaded};
 use super::meter::{BrokerUsage, Usage};
 use crate::output::Counted;
+
+/// Of what couldn't be read again, so much is said in the table.
+const GAPS_SHOWN: usize = 4;
 
 /// Everything there is to tell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -48,13 +51,29 @@ pub(super) struct PhaseReport {
     pub(super) load: Report,
     /// What it cost.
     pub(super) usage: Usage,
+    /// What became of its topic.
+    pub(super) topic_is: Topic,
+}
+
+/// What became of a load's topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Topic {
+    /// It is deleted.
+    Deleted,
+    /// It was left where it is: told to, or since it couldn't be deleted.
+    LeftBehind,
 }
 
 impl PhaseReport {
     pub(super) fn new(name: &'static str, plan: &LoadPlan, loaded: &Loaded, incident: Incident) -> Self {
-        let load = Report::new(plan, &loaded.outcome);
+        let load = Report::new(plan, &loaded.outcome, &loaded.threads);
         let broker_was_killed = incident == Incident::Kill;
-        Self { name, broker_was_killed, load, usage: loaded.usage.clone() }
+        Self { name, broker_was_killed, load, usage: loaded.usage.clone(), topic_is: Topic::LeftBehind }
+    }
+
+    pub(super) fn with_topic(self, topic_is: Topic) -> Self {
+        Self { topic_is, ..self }
     }
 
     /// So many percent of the acknowledged rate, in records a second; `None` where that is none.
@@ -134,6 +153,7 @@ impl fmt::Display for BenchReport {
         }
         table.heading("generator");
         table.row("  processor time, cores", |phase| thousands(phase.usage.generator_cores, 2));
+        table.row("  busiest thread ran / waited, %", |phase| busiest_thread(phase.load.processors));
         table.row("  bottleneck", |phase| bottleneck(phase.load.bottleneck).to_owned());
         writeln!(f, "\n{table}")?;
         self.phases.iter().try_for_each(|phase| phase.fmt_findings(f))?;
@@ -194,8 +214,17 @@ impl PhaseReport {
         if !self.load.is_drained {
             writeln!(
                 f,
-                "{title}: not everything could be read in time: what counts as lost may only be late"
+                "{title}: not everything that is there could be read again: what counts as lost may only be late"
             )?;
+        }
+        for gap in self.load.gaps.iter().take(GAPS_SHOWN) {
+            writeln!(f, "{title}: {gap}")?;
+        }
+        if let more @ 1.. = self.load.gaps.len().saturating_sub(GAPS_SHOWN) {
+            writeln!(f, "{title}: and {more} more like these; --json has them all")?;
+        }
+        if let Some(why) = &self.load.reading_ended {
+            writeln!(f, "{title}: end-to-end latencies are those of what came before this: {why}")?;
         }
         if self.load.never_sent > 0 {
             let (never_sent, seconds) = (Counted(self.load.never_sent, "record"), OVERRUN_MAX.as_secs());
@@ -209,8 +238,26 @@ impl PhaseReport {
             let (late, worst) = (Counted(self.load.late, "record"), milliseconds(self.load.worst_lateness));
             writeln!(f, "{title}: sent too late: {late}, the worst by {worst:.1} ms{}", self.own_part())?;
         }
+        self.fmt_processors(f)?;
+        if self.topic_is == Topic::LeftBehind {
+            writeln!(f, "{title}: topic {} is left behind", self.load.topic)?;
+        }
+        Ok(())
+    }
+
+    /// Whether it was the generator, or the host, that was measured.
+    fn fmt_processors(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (title, processors) = (self.title(), self.load.processors);
         if self.load.bottleneck == Bottleneck::Generator {
             writeln!(f, "{title}: THE GENERATOR WAS THE BOTTLENECK: the broker may do better than this")?;
+        }
+        if processors.is_starved() {
+            let waited = processors.waiting_max * 100.0;
+            writeln!(
+                f,
+                "{title}: THE HOST'S PROCESSORS WERE THE LIMIT: a thread of the generator waited for one {waited:.0} % of \
+                 the time; the figures are those of a shared host"
+            )?;
         }
         Ok(())
     }
@@ -301,6 +348,12 @@ impl fmt::Display for Table<'_> {
         }
         Ok(())
     }
+}
+
+/// The part of the time that the busiest thread ran, and that it waited for a processor, in percent.
+fn busiest_thread(share: ProcessorShare) -> String {
+    let waited = share.waiting.map_or_else(|| "-".to_owned(), |waiting| thousands(waiting * 100.0, 0));
+    format!("{} / {waited:>9}", thousands(share.running * 100.0, 0))
 }
 
 const fn bottleneck(bottleneck: Bottleneck) -> &'static str {

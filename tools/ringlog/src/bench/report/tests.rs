@@ -58,7 +58,10 @@ fn load(rate: Option<u64>) -> Report {
         worst_own_lateness: 0,
         bottleneck: if rate.is_some() { Bottleneck::None } else { Bottleneck::Broker },
         is_valid: true,
+        processors: ProcessorShare { running: 0.871, waiting: Some(0.02), waiting_max: 0.02 },
+        reading_ended: None,
         is_drained: true,
+        gaps: Vec::new(),
         verdict: Some(CLEAN),
     }
 }
@@ -74,7 +77,7 @@ fn phase(name: &'static str, rate: Option<u64>) -> PhaseReport {
     };
     let broker = Some(BrokerUsage { cores: 0.91, counters });
     let usage = Usage { seconds: 5.0, generator_cores: 0.87, broker };
-    PhaseReport { name, broker_was_killed: false, load: load(rate), usage }
+    PhaseReport { name, broker_was_killed: false, load: load(rate), usage, topic_is: Topic::Deleted }
 }
 
 fn report() -> BenchReport {
@@ -130,6 +133,7 @@ broker
   processor time, cores                            0.91                0.91
 generator
   processor time, cores                            0.87                0.87
+  busiest thread ran / waited, %         87 /         2      87 /         2
   bottleneck                                     broker                none
 
 maximum: 2500000 acknowledged, 2500000 read back once and in order, 0 lost, 0 repeated, 0 out of order, 0 corrupt
@@ -178,6 +182,10 @@ fn what_makes_the_figures_worth_less_is_said() {
     load.first_failure = Some("too large".to_owned());
     (load.failed, load.late, load.worst_lateness, load.is_drained) = (7, 9, 12_500_000, false);
     load.never_sent = 1;
+    load.gaps = (0..6).map(|partition| format!("partition {partition} ends")).collect();
+    load.reading_ended = Some("out of range".to_owned());
+    load.processors = ProcessorShare { running: 0.5, waiting: Some(0.42), waiting_max: 0.42 };
+    report.phases[1].topic_is = Topic::LeftBehind;
     report.embedded.as_mut().unwrap().shares_cores = true;
     let text = report.to_string();
     for said in [
@@ -185,7 +193,11 @@ fn what_makes_the_figures_worth_less_is_said() {
         "maximum: THE GENERATOR WAS THE BOTTLENECK",
         "at a rate, killed: 7 records could not be delivered, the first: too large",
         "at a rate, killed: sent too late: 9 records, the worst by 12.5 ms; the broker kept the generator waiting\n",
-        "not everything could be read in time",
+        "not everything that is there could be read again",
+        "at a rate, killed: partition 3 ends\nat a rate, killed: and 2 more like these; --json has them all\n",
+        "at a rate, killed: end-to-end latencies are those of what came before this: out of range\n",
+        "at a rate, killed: THE HOST'S PROCESSORS WERE THE LIMIT: a thread of the generator waited for one 42 % of",
+        "at a rate, killed: topic bench is left behind\n",
         "at a rate, killed: NEVER SENT: 1 record that",
     ] {
         assert!(text.contains(said), "{said}\n{text}");
@@ -199,6 +211,9 @@ fn programs_get_the_same_as_json() {
     assert_eq!(json["embedded"]["drive_flush_p99_us"], 1_234);
     assert_eq!(json["phases"][1]["load"]["rate"], 300_000);
     assert_eq!(json["phases"][0]["load"]["verdict"]["lost"], 0);
+    assert_eq!(json["phases"][0]["load"]["processors"]["waiting"], 0.02);
+    assert_eq!(json["phases"][0]["load"]["gaps"], serde_json::json!([]));
+    assert_eq!(json["phases"][0]["topic_is"], "deleted");
     assert_eq!(json["phases"][0]["usage"]["broker"]["flushes"], 5_000);
 }
 
