@@ -42,7 +42,7 @@ const EPOCH: LeaderEpoch = LeaderEpoch(0);
 /// How much is written before, for each second of the measurement. On a drive that makes more durable it ends earlier, when
 /// so much of it is used.
 const WRITTEN_BYTES_PER_SECOND: u64 = 1 << 30;
-const WRITTEN_PART_USED: f64 = 0.9;
+const WRITTEN_TENTHS_USED: u64 = 9;
 /// How long between two looks at how much that is.
 const LOOK_AT_USED: Duration = Duration::from_millis(5);
 /// Space comes in multiples of this.
@@ -312,10 +312,8 @@ impl Load {
         if self.row.way == Way::Warmed {
             io.sleep(self.time).await;
         }
-        let bytes_max = match self.row.way {
-            Way::Written => (self.written_bytes() as f64 * WRITTEN_PART_USED) as u64,
-            _ => u64::MAX,
-        };
+        let is_written = self.row.way == Way::Written;
+        let bytes_max = if is_written { self.written_bytes() / 10 * WRITTEN_TENTHS_USED } else { u64::MAX };
         progress.rate(io, (self.time, bytes_max), producers).await
     }
 

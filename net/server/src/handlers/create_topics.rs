@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use engine_io::{Io, deadline, together};
+use engine_store::ConfigError;
 use net_wire::messages::create_topics::{
     CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfigs, CreatableTopicResult,
     CreateTopicsRequest, CreateTopicsResponse,
@@ -65,6 +66,9 @@ enum Refused {
     /// A setting that is refused.
     #[error(transparent)]
     Setting(#[from] SettingError),
+    /// Settings that there isn't the memory for.
+    #[error(transparent)]
+    Memory(#[from] ConfigError),
     /// A setting without a value.
     #[error("setting `{0}` has no value")]
     NoValue(String),
@@ -83,7 +87,7 @@ impl Refused {
             Self::Partitions(_) => ErrorCode::INVALID_PARTITIONS,
             Self::ReplicationFactor(_) => ErrorCode::INVALID_REPLICATION_FACTOR,
             Self::Assignments => ErrorCode::INVALID_REPLICA_ASSIGNMENT,
-            Self::Setting(_) | Self::NoValue(_) => ErrorCode::INVALID_CONFIG,
+            Self::Setting(_) | Self::Memory(_) | Self::NoValue(_) => ErrorCode::INVALID_CONFIG,
             Self::TimedOut => ErrorCode::REQUEST_TIMED_OUT,
             Self::Control(error) => error_code::of_control(error),
         }
@@ -171,6 +175,7 @@ fn wish<I: Io>(shard: &Shard<I>, topic: &CreatableTopic<'_>, validate_only: bool
     let configs = configs(topic)?;
     let defaults = &shard.config().broker.topic;
     let settings = defaults.with(configs.iter().map(|(name, value)| (name.as_str(), value.as_str())))?;
+    shard.store().check_log_config(&settings.log_config())?;
     let placement = placement(topic, shard.config().broker.num_partitions)?;
     let new = NewTopic { name: topic.name.to_owned(), placement, configs, validate_only };
     Ok(Wish { new, settings })

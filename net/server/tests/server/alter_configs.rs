@@ -1,6 +1,8 @@
 //! AlterConfigs and IncrementalAlterConfigs: what is taken, what is refused, and what is there afterwards.
 
 use net_wire::config_resource::{BROKER, BROKER_LOGGER, TOPIC};
+use net_wire::messages::CreateTopicsRequest;
+use net_wire::messages::create_topics::{CreatableTopic, CreatableTopicConfig};
 use net_wire::messages::incremental_alter_configs::{APPEND, DELETE, SET, SUBTRACT};
 use net_wire::{ApiKey, ErrorCode};
 use sim::CrashMode;
@@ -128,6 +130,21 @@ fn what_is_wrong_is_refused_with_words_and_nothing_of_it_is_done() {
     });
 }
 
+/// Creates a topic with a setting: the error, and what is said of it.
+async fn create(client: &mut Client, name: &str, setting: &str, value: &str) -> (ErrorCode, String) {
+    let topic = CreatableTopic {
+        name,
+        num_partitions: 1,
+        replication_factor: 1,
+        assignments: Vec::new(),
+        configs: vec![CreatableTopicConfig { name: setting, value: Some(value) }],
+    };
+    let request = CreateTopicsRequest { topics: vec![topic], ..CreateTopicsRequest::default() };
+    let answer = client.ask(7, &request).await;
+    let created = &answer.body().topics[0];
+    (created.error_code, created.error_message.unwrap_or_default().to_owned())
+}
+
 /// The node's memory for batches bounds the largest batch.
 #[test]
 fn a_batch_that_memory_has_no_room_for_is_refused_before_anything_changes() {
@@ -138,6 +155,8 @@ fn a_batch_that_memory_has_no_room_for_is_refused_before_anything_changes() {
         let mut client = node.connect(1).await;
         let asked = [(SET, "max.message.bytes", Some("8000000"))];
         let words = "does not fit a pool of 8388608 bytes";
+        let created = create(&mut client, "large", "max.message.bytes", "8000000").await;
+        assert!(created.0 == ErrorCode::INVALID_CONFIG && created.1.contains(words), "{created:?}");
         refused_with(&mut client, "t", &asked, ErrorCode::INVALID_CONFIG, words).await;
         let replaced =
             replace(&mut client, ALTER_CONFIGS, "t", &[("max.message.bytes", Some("8000000"))]).await;

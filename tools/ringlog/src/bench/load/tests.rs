@@ -88,9 +88,14 @@ impl Stub {
                 }
                 respond!(appended(&mut reader, version));
             }
-            ApiKey::Fetch | ApiKey::DeleteTopics | ApiKey::DescribeCluster => {
-                panic!("nothing is read or deleted here: {api}")
-            }
+            ApiKey::Fetch
+            | ApiKey::DeleteTopics
+            | ApiKey::DeleteRecords
+            | ApiKey::OffsetForLeaderEpoch
+            | ApiKey::DescribeConfigs
+            | ApiKey::AlterConfigs
+            | ApiKey::IncrementalAlterConfigs
+            | ApiKey::DescribeCluster => panic!("nothing is read or changed here: {api}"),
         }
         out
     }
