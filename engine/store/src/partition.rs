@@ -73,6 +73,8 @@ pub(crate) struct State<I: Io> {
     pub(crate) index_stored: (SegmentId, u32),
     pub(crate) is_writing: bool,
     pub(crate) last_append: Instant,
+    /// Whether the checkpoint knows where the log starts; else a crash may bring deleted records back.
+    pub(crate) is_start_recorded: bool,
     /// Counts truncations, so that whoever looked at the log before one notices.
     pub(crate) truncations: u64,
 }
@@ -92,6 +94,7 @@ impl<I: Io> State<I> {
             index_stored: (SegmentId(Offset::ZERO), 0),
             is_writing: false,
             last_append: Instant::ZERO,
+            is_start_recorded: true,
             truncations: 0,
         }
     }

@@ -13,12 +13,12 @@
 use std::rc::Rc;
 
 use engine_io::Io;
-use engine_log::SegmentId;
+use engine_log::{LogOffsets, SegmentId};
 use engine_record::{Instant, Offset, Timestamp};
 
 use crate::error::{AppendError, DeleteRecordsError, DiskError, StoreError, WaitError};
 use crate::layout;
-use crate::partition::{Partition, Recorded};
+use crate::partition::Partition;
 use crate::segment_file::SegmentFile;
 use crate::truncate::remove;
 
@@ -62,7 +62,7 @@ impl<I: Io> Partition<I> {
         if self.state.borrow().retired.is_empty() {
             return Ok(Deleted::default());
         }
-        self.shard.checkpointer.write_present(&self.shard, self).await?;
+        self.record_start().await?;
         Ok(self.remove_retired().await?)
     }
 
@@ -74,27 +74,30 @@ impl<I: Io> Partition<I> {
         let _no_truncation = self.trimming.acquire(1).await.map_err(|_| StoreError::Closed)?;
         self.check().map_err(StoreError::from)?;
         let _work = self.begin_work();
-        let log_start = {
-            let log = &mut self.state.borrow_mut().log;
-            let before = before.unwrap_or_else(|| log.offsets().high_watermark);
-            log.advance_log_start(before).map_err(|_| DeleteRecordsError::OutOfRange {
-                before,
-                high_watermark: log.offsets().high_watermark,
-            })?;
-            log.offsets().log_start
+        let (log_start, is_recorded) = {
+            let mut state = self.state.borrow_mut();
+            let LogOffsets { log_start, high_watermark, .. } = *state.log.offsets();
+            let before = before.unwrap_or(high_watermark);
+            let refused = DeleteRecordsError::OutOfRange { before, high_watermark };
+            state.log.advance_log_start(before).map_err(|_| refused)?;
+            // What an earlier call has moved may not be durable yet.
+            state.is_start_recorded &= log_start == state.log.offsets().log_start;
+            (state.log.offsets().log_start, state.is_start_recorded)
         };
-        if self.recorded() == Recorded::Nothing && self.has_no_batch() {
-            // No crash can bring one back.
+        if is_recorded {
             return Ok(log_start);
         }
         self.shard.progress.note(self.at);
         self.wake();
-        self.shard.checkpointer.write_present(&self.shard, self).await?;
+        self.record_start().await?;
         Ok(log_start)
     }
 
-    fn has_no_batch(&self) -> bool {
-        self.state.borrow().log.segments().all(engine_log::Segment::is_empty)
+    /// Makes it durable where the log starts.
+    async fn record_start(self: &Rc<Self>) -> Result<(), StoreError> {
+        self.shard.checkpointer.write_present(&self.shard, self).await?;
+        self.state.borrow_mut().is_start_recorded = true;
+        Ok(())
     }
 
     fn retention_roll(&self, now: Timestamp) -> Option<SegmentId> {
@@ -139,6 +142,7 @@ impl<I: Io> Partition<I> {
         let sizes = plan.segments.iter().map(|id| (*id, state.log.segment(*id).map_or(0, size_of_batches)));
         let sizes: Vec<_> = sizes.collect();
         state.log.complete_delete(&plan);
+        state.is_start_recorded = false;
         for (id, bytes) in sizes {
             if let Some(segment) = state.segments.remove(&id) {
                 state.retired.push_back(Retired { segment, bytes, since });

@@ -575,3 +575,25 @@ fn records_that_were_deleted_stay_so_through_a_crash_at_any_moment() {
     }
     assert!(starts.len() >= 2, "before and after: {starts:?}");
 }
+
+#[test]
+fn what_is_deleted_already_costs_nothing_unless_it_is_not_durable_yet() {
+    let machine = unlimited(313);
+    let (store, log) = machine.start_one();
+    filled(&machine, &log, 20);
+    assert_eq!(delete_records(&machine, &log, 13), Ok(13));
+    let written = store.metrics().checkpoint_entries;
+    for before in [13, 5, 0] {
+        assert_eq!(delete_records(&machine, &log, before), Ok(13));
+    }
+    assert_eq!(store.metrics().checkpoint_entries, written);
+    machine.disk().refuse_descriptors(|path| path.starts_with("data/checkpoints"));
+    machine.disk().set_capacity(machine.disk().used_bytes());
+    let first = delete_records(&machine, &log, 17);
+    machine.disk().heal();
+    machine.disk().set_capacity(1 << 40);
+    assert_eq!(delete_records(&machine, &log, 17), Ok(17), "after {first:?}");
+    machine.crash(CrashMode::LoseAllUnflushed);
+    let (_store, log) = machine.start_one();
+    assert_eq!(log.offsets().log_start, at(17));
+}

@@ -87,7 +87,7 @@ pub(super) const BROKER: [BrokerEntry; 13] = [
     broker("max.connections.per.ip", Int,
         "The most connections of each shard from one address."),
     broker("max.incremental.fetch.session.cache.slots", Int,
-        "The most fetch sessions of each shard; 0 for none."),
+        "The most fetch sessions of each shard, which take 16 MiB at most; 0 for none."),
     broker("num.partitions", Int,
         "How many partitions a topic has that was created without saying."),
     broker("socket.request.max.bytes", Int,

@@ -103,18 +103,25 @@ fn what_is_not_there_or_not_yet_seen_or_not_here_is_refused() {
         let (here, elsewhere) = (topic.partition_of(FIRST_BROKER), topic.partition_of(FIRST_BROKER + 1));
         produce(&mut client, &topic, here, &batch(&["a", "b"])).await;
         for version in versions(ApiKey::DeleteRecords) {
-            let asked = [(here, 3), (here, -2), (here, i64::MAX), (elsewhere, 0), (9, 0), (-1, 0), (here, 1)];
-            let results = delete(&mut client, version, "t", &asked).await;
+            for beyond in [3, -2, i64::MAX] {
+                let results = delete(&mut client, version, "t", &[(here, beyond)]).await;
+                assert_eq!(
+                    results,
+                    [refused(here, ErrorCode::OFFSET_OUT_OF_RANGE)],
+                    "{beyond} in v{version}"
+                );
+            }
+            let mut results = delete(&mut client, version, "t", &[(elsewhere, 0), (9, 0), (-1, 0)]).await;
+            results.sort_unstable_by_key(|result| result.partition_index);
             let expected = [
-                refused(here, ErrorCode::OFFSET_OUT_OF_RANGE),
-                refused(here, ErrorCode::OFFSET_OUT_OF_RANGE),
-                refused(here, ErrorCode::OFFSET_OUT_OF_RANGE),
+                refused(-1, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
                 refused(elsewhere, ErrorCode::NOT_LEADER_OR_FOLLOWER),
                 refused(9, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
-                refused(-1, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
-                deleted(here, 1),
             ];
             assert_eq!(results, expected, "v{version}");
+            // Of a partition that is named again the last mention counts, and it is answered once.
+            let results = delete(&mut client, version, "t", &[(here, 3), (here, 0), (here, 1)]).await;
+            assert_eq!(results, [deleted(here, 1)], "v{version}");
             for name in impossible_topic_names() {
                 let results = delete(&mut client, version, &name, &[(0, 0)]).await;
                 assert_eq!(results, [refused(0, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)], "`{name}`");
@@ -129,6 +136,22 @@ async fn read_from(client: &mut Client, topic: &Topic, partition: i32, offset: i
     let fetched = Fetch::at(topic, partition, offset).call(client).await.only();
     assert_eq!(fetched.error, ErrorCode::NONE);
     fetched.high_watermark - offset
+}
+
+#[test]
+fn a_partition_named_a_hundred_thousand_times_is_one_deletion_whatever_time_there_is() {
+    on_node(5, config(1), async |node| {
+        let topic = node.topic("t", 1).await;
+        let mut client = node.connect(0).await;
+        produce(&mut client, &topic, 0, &batch(&["a", "b"])).await;
+        let before = node.snapshot(0).await.store.checkpoint_entries;
+        let partitions = vec![DeleteRecordsPartition { partition_index: 0, offset: -1 }; 100_000];
+        let topics = vec![DeleteRecordsTopic { name: "t", partitions }];
+        let answer = client.ask(NEWEST, &DeleteRecordsRequest { topics, timeout_ms: 0 }).await;
+        assert_eq!(answer.body().topics[0].partitions, [deleted(0, 2)]);
+        let written = node.snapshot(0).await.store.checkpoint_entries - before;
+        assert!(written <= 4, "{written} entries");
+    });
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use net_client::{Admin, SettingChange};
 use serde_json::{Map, Value, json};
 
@@ -14,13 +14,14 @@ use crate::output::print;
 /// What `ringlog topic alter` is told.
 #[derive(Args, Clone, Debug)]
 #[command(
-    after_help = "Example:\n  ringlog topic alter orders --config retention.ms=86400000 --delete-config segment.bytes"
+    after_help = "Example:\n  ringlog topic alter orders --config retention.ms=86400000 --delete-config segment.bytes",
+    group(ArgGroup::new("changes").required(true).multiple(true).args(["config", "delete_config"]))
 )]
 pub(crate) struct Arguments {
     /// The topic's name.
     name: String,
     /// A setting that is to differ from the broker's, by Kafka's name; may be given several times.
-    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_config, required_unless_present = "delete_config")]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_config)]
     config: Vec<(String, String)>,
     /// A setting that is to be the broker's again; may be given several times.
     #[arg(long, value_name = "KEY")]
