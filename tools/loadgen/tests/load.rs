@@ -227,7 +227,8 @@ fn what_was_read_and_deleted_before_the_end_is_lost() {
     assert_eq!(verdict.lost, verdict.acknowledged - verdict.read_back);
     assert!(verdict.lost > 1_000 && report.is_drained && !report.is_clean(), "{report:?}");
     assert!(report.gaps.iter().all(|gap| gap.contains("by retention or deletion")), "{report:?}");
-    assert_eq!((report.gaps.len(), report.reading_ended), (3, None));
+    // Whoever reads along may be a batch behind what is deleted, and says so.
+    assert_eq!(report.gaps.len(), 3);
 }
 
 #[test]
