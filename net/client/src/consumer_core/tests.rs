@@ -215,6 +215,7 @@ fn a_search_that_finds_the_log_moved_is_made_again() {
     let moved = OffsetsAnswer { parts: vec![moved], throttle: Duration::ZERO };
     script.core.on_offsets(list.request, Ok(&moved), script.now);
     script.now = script.now.after(Duration::from_secs(1));
+    script.core.on_metadata(&metadata(0, &[1]), script.now);
     assert_eq!(script.list().parts[0].wanted, 1_000);
 }
 
