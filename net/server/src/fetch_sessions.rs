@@ -139,18 +139,19 @@ pub(crate) struct FetchSessions {
 }
 
 impl Session {
-    /// Adds a partition, or changes how it is fetched.
-    pub(crate) fn fetch(&mut self, topic: TopicKey, fetch: FetchPartition) {
+    /// Adds a partition, or changes how it is fetched. Where it stands.
+    pub(crate) fn fetch(&mut self, topic: TopicKey, fetch: FetchPartition) -> Place {
         let key = (topic, fetch.partition);
         if let Some(member) = self.members.get_mut(&key) {
             member.fetch = fetch;
-            return;
+            return member.place;
         }
         let place = self.last_place();
         self.bytes += PARTITION_BYTES + key.0.bytes();
         self.order.insert(place, key.clone());
         self.members.insert(key, Member { place, fetch, told: None });
         self.check();
+        place
     }
 
     /// Forgets a partition; one that isn't in it is fine.
@@ -170,20 +171,25 @@ impl Session {
         Some((*place, key.0.clone(), self.members[key].fetch.clone()))
     }
 
-    /// Notes what came of the fetch of a partition; whether the client is to be told.
-    pub(crate) fn tell(&mut self, topic: &TopicKey, partition: i32, outcome: Outcome) -> bool {
-        let key = (topic.clone(), partition);
-        let last = self.last_place();
-        let Some(member) = self.members.get_mut(&key) else { return true };
+    /// Notes what came of the fetch of the partition that stands at `place`; whether the client is to be told. One that stands
+    /// there no more, as it was named twice, is told.
+    pub(crate) fn tell(&mut self, place: Place, outcome: Outcome) -> bool {
+        let Some(key) = self.order.get(&place) else { return true };
+        let member = self.members.get_mut(key).expect("what has a place is a member");
         let is_news = outcome.has_records || outcome.told.is_none() || outcome.told != member.told;
         member.told = outcome.told;
         if outcome.has_records {
-            self.order.remove(&member.place);
-            member.place = last;
-            self.order.insert(last, key);
+            self.move_to_the_end(place);
         }
-        self.check();
         is_news
+    }
+
+    fn move_to_the_end(&mut self, place: Place) {
+        let last = self.last_place();
+        let Some(key) = self.order.remove(&place) else { return };
+        self.members.get_mut(&key).expect("what has a place is a member").place = last;
+        self.order.insert(last, key);
+        self.check();
     }
 
     fn last_place(&mut self) -> Place {

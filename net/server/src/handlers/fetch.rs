@@ -32,6 +32,8 @@ use crate::turns::Turns;
 
 mod session;
 
+use session::{Answering, Listed};
+
 /// From this version on topics are named by id.
 const TOPIC_ID_FROM: i16 = 13;
 /// From this version on the answer can say what is wrong with the request as a whole.
@@ -89,27 +91,21 @@ pub(crate) async fn handle<I: Io>(
         Ok(kind) => kind,
         Err(error) => return Ok(answer_error(request, error)?),
     };
-    for topic in &asked.topics {
-        let Decision::Allowed =
-            authorize(&request.connection.principal, Operation::Read, Resource::Topic(topic.topic));
-    }
+    let named = asked.topics.iter().flat_map(|topic| {
+        let name = session::named(request.version, topic);
+        topic.partitions.iter().map(move |partition| (name, partition))
+    });
     match kind {
-        Kind::Whole | Kind::New => {
-            let partitions = asked.topics.iter().flat_map(|topic| {
-                let name = session::named(request.version, topic);
-                topic.partitions.iter().map(move |partition| (name, partition))
-            });
-            answer_for(shard, request, &asked, kind, partitions).await
-        }
+        Kind::Whole => answer_for(shard, request, &asked, Answering::Whole, named).await,
+        Kind::New => answer_for(shard, request, &asked, Answering::New, named).await,
         Kind::Next(at) => {
             let listed = match session::list(shard, request.version, &asked, at).await {
                 Ok(listed) => listed,
                 Err(error) => return Ok(answer_error(request, error)?),
             };
             let ended = session::end_if_empty(shard, at);
-            let kind = if ended { Kind::Whole } else { kind };
-            let partitions = listed.iter().map(|(topic, partition)| (topic.as_ref(), partition));
-            answer_for(shard, request, &asked, kind, partitions).await
+            let answering = if ended { Answering::Whole } else { Answering::Next(at, &listed) };
+            answer_for(shard, request, &asked, answering, listed.iter().map(Listed::asked)).await
         }
     }
 }
@@ -119,13 +115,13 @@ async fn answer_for<'a, I: Io>(
     shard: &Shard<I>,
     request: &Request<I>,
     asked: &FetchRequest<'_>,
-    kind: Kind,
+    answering: Answering<'_>,
     partitions: impl Iterator<Item = (TopicRef<'a>, &'a FetchPartition)>,
 ) -> Result<Response<I>, CloseReason> {
     let max_wait = Duration::from_millis(u64::try_from(asked.max_wait_ms).unwrap_or(0)).min(WAIT_MAX);
     let until = request.received_at.after(max_wait);
     let min_bytes = u64::try_from(asked.min_bytes).unwrap_or(0);
-    let partitions = resolve(shard, partitions).await;
+    let partitions = resolve(shard, request, partitions).await;
     loop {
         let (moves, waitable) = watch(shard, &partitions).await;
         let last_turn = !waitable || request.connection.is_hurried() || shard.io().now() >= until;
@@ -133,7 +129,7 @@ async fn answer_for<'a, I: Io>(
         if last_turn || news.is_some() || min_bytes == 0 {
             let answer = read_all(shard, request, asked, &partitions, news).await;
             if last_turn || answer.is_enough(min_bytes) {
-                return Ok(respond(shard, request, asked, kind, answer).await?);
+                return Ok(respond(shard, request, asked, answering, answer).await?);
             }
         }
         let _at_once = flush_interest(shard, &partitions).await;
@@ -192,20 +188,42 @@ fn start<I: Io>(
 /// Finds the partitions asked for, in their order.
 async fn resolve<'a, I: Io>(
     shard: &Shard<I>,
+    request: &Request<I>,
     listed: impl Iterator<Item = (TopicRef<'a>, &'a FetchPartition)>,
 ) -> Vec<Asked<'a>> {
-    let mut partitions = Vec::new();
+    let (mut partitions, mut last) = (Vec::new(), None);
     let mut turns = Turns::new(shard.io());
     for (topic, partition) in listed {
         turns.step().await;
-        let id = match topic {
-            TopicRef::Id(id) => Ok(TopicId(id.0)),
-            TopicRef::Name(name) => shard.topic_id(name).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
+        let id = match last {
+            Some((known, id)) if known == topic => id,
+            Some(_) | None => readable(shard, request, topic),
         };
+        last = Some((topic, id));
         let hosted = id.map_err(NotServed::from).and_then(|id| check(shard, id, partition));
         partitions.push(Asked { topic, partition, hosted });
     }
     partitions
+}
+
+/// The topic's id, where the client may read the topic: a session's are asked about in each of its fetches, too.
+fn readable<I: Io>(
+    shard: &Shard<I>,
+    request: &Request<I>,
+    topic: TopicRef<'_>,
+) -> Result<TopicId, ErrorCode> {
+    let image = shard.image();
+    let (name, id) = match topic {
+        TopicRef::Name(name) => {
+            (name, image.topic_named(name).map(|topic| topic.id).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION))
+        }
+        TopicRef::Id(id) => {
+            let id = TopicId(id.0);
+            (image.topic(id).map_or("", |topic| &topic.name), Ok(id))
+        }
+    };
+    let Decision::Allowed = authorize(&request.connection.principal, Operation::Read, Resource::Topic(name));
+    id
 }
 
 fn check<I: Io>(shard: &Shard<I>, topic: TopicId, asked: &FetchPartition) -> Result<Hosted, NotServed> {
@@ -372,10 +390,10 @@ async fn respond<I: Io>(
     shard: &Shard<I>,
     request: &Request<I>,
     asked: &FetchRequest<'_>,
-    kind: Kind,
+    answering: Answering<'_>,
     answer: Answer<'_, I>,
 ) -> Result<Response<I>, EncodeError> {
-    let (session_id, fetched) = match session::choose(shard, request, kind, answer.fetched).await {
+    let (session_id, fetched) = match session::choose(shard, request, answering, answer.fetched).await {
         Ok(chosen) => chosen,
         Err(error) => return answer_error(request, error),
     };

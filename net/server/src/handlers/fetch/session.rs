@@ -6,12 +6,34 @@ use net_wire::{ErrorCode, TopicRef, Uuid};
 
 use super::{Fetched, TOPIC_ID_FROM};
 use crate::dispatch::Request;
-use crate::fetch_sessions::{Kind, Outcome, Session, SessionAt, Told, TopicKey};
+use crate::fetch_sessions::{Kind, Outcome, Place, Session, SessionAt, Told, TopicKey};
 use crate::shard::Shard;
 use crate::turns::Turns;
 
 /// A partition that a session has.
-pub(super) type Listed = (TopicKey, FetchPartition);
+pub(super) struct Listed {
+    place: Place,
+    topic: TopicKey,
+    fetch: FetchPartition,
+}
+
+impl Listed {
+    /// As a request would name it.
+    pub(super) fn asked(&self) -> (TopicRef<'_>, &FetchPartition) {
+        (self.topic.as_ref(), &self.fetch)
+    }
+}
+
+/// Which partitions an answer is for.
+#[derive(Clone, Copy)]
+pub(super) enum Answering<'a> {
+    /// Those the request names.
+    Whole,
+    /// The same, and a session is to be kept of them.
+    New,
+    /// Those the session has, in its order.
+    Next(SessionAt, &'a [Listed]),
+}
 
 /// How a topic is named in this version.
 pub(super) fn named<'a>(version: i16, topic: &FetchTopic<'a>) -> TopicRef<'a> {
@@ -77,7 +99,7 @@ pub(super) async fn list<I: Io>(
     let (mut listed, mut last) = (Vec::new(), None);
     while let Some((place, topic, fetch)) = with(shard, at, |session| session.behind(last))? {
         turns.step().await;
-        listed.push((topic, fetch));
+        listed.push(Listed { place, topic, fetch });
         last = Some(place);
     }
     Ok(listed)
@@ -90,23 +112,22 @@ pub(super) async fn list<I: Io>(
 pub(super) async fn choose<'a, I: Io>(
     shard: &Shard<I>,
     request: &Request<I>,
-    kind: Kind,
+    answering: Answering<'_>,
     fetched: Vec<Fetched<'a, I>>,
 ) -> Result<(i32, Vec<Fetched<'a, I>>), ErrorCode> {
-    match kind {
-        Kind::Whole => Ok((0, fetched)),
-        Kind::New => {
+    match answering {
+        Answering::Whole => Ok((0, fetched)),
+        Answering::New => {
             let id = keep(shard, request, &fetched).await;
             Ok((id, fetched))
         }
-        Kind::Next(at) => {
+        Answering::Next(at, listed) => {
             let mut told = Vec::with_capacity(fetched.len());
             let mut turns = Turns::new(shard.io());
-            for partition in fetched {
+            for (partition, listed) in fetched.into_iter().zip(listed) {
                 turns.step().await;
-                let (topic, index) = (TopicKey::of(partition.topic), partition.index());
                 let outcome = outcome(&partition);
-                if with(shard, at, |session| session.tell(&topic, index, outcome))? {
+                if with(shard, at, |session| session.tell(listed.place, outcome))? {
                     told.push(partition);
                 }
             }
@@ -120,7 +141,7 @@ async fn keep<I: Io>(shard: &Shard<I>, request: &Request<I>, fetched: &[Fetched<
         return 0;
     }
     let (mut session, mut turns) = (Session::default(), Turns::new(shard.io()));
-    let mut topic = None;
+    let (mut topic, mut places) = (None, Vec::with_capacity(fetched.len()));
     for partition in fetched {
         turns.step().await;
         let key = match topic.take() {
@@ -128,11 +149,11 @@ async fn keep<I: Io>(shard: &Shard<I>, request: &Request<I>, fetched: &[Fetched<
             Some(_) | None => TopicKey::of(partition.topic),
         };
         topic = Some((partition.topic, key.clone()));
-        session.fetch(key, partition.asked.clone());
+        places.push(session.fetch(key, partition.asked.clone()));
     }
-    for partition in fetched {
+    for (partition, place) in fetched.iter().zip(places) {
         turns.step().await;
-        session.tell(&TopicKey::of(partition.topic), partition.index(), outcome(partition));
+        session.tell(place, outcome(partition));
     }
     let (by_id, io) = (request.version >= TOPIC_ID_FROM, shard.io());
     shard.with_fetch_sessions(|sessions| sessions.keep(session, by_id, io.now(), || io.random()))
