@@ -10,7 +10,7 @@
 //!   store, server, client          plan, await, complete
 //!        |  I: Io
 //!   -----+--------------------------------------------- this crate: traits, and the few things that need no runtime
-//!        |                                              (mailbox, signal, deadline)
+//!        |                                              (mailbox, signal, deadline, tasks)
 //!   engine-io-glommio | tests/sim
 //! ```
 //!
@@ -26,6 +26,7 @@ mod file;
 mod mailbox;
 mod signal;
 mod stream;
+mod tasks;
 mod together;
 
 use core::future::Future;
@@ -41,6 +42,7 @@ pub use file::{BLOCK_BYTES, Buffer, DirectFile, OpenMode, SendFile};
 pub use mailbox::{Closed, Receiver, Reply, ReplySlot, SendError, Sender, mailbox, messages_passed, reply};
 pub use signal::{Signal, Wait};
 pub use stream::{Closer, ListenMode, Listener, SendPiece, Stream, StreamReader, StreamWriter};
+pub use tasks::Tasks;
 pub use together::together;
 
 /// Whether an operation failed since the drive, or what of it this user may have, is used up.

@@ -5,7 +5,7 @@ use core::fmt;
 use core::time::Duration;
 use std::rc::Rc;
 
-use engine_io::{Io, Signal, deadline};
+use engine_io::{Io, Signal, Tasks, deadline};
 use engine_record::{Instant, Offset, PartitionIndex};
 use net_wire::ApiKey;
 
@@ -18,7 +18,6 @@ use crate::consumer_core::{
 use crate::metadata::BrokerId;
 use crate::protocol::{LeaderNews, fetch, list_offsets};
 use crate::request::RequestFailure;
-use crate::tasks::Tasks;
 
 struct Shared<I: Io> {
     client: Client<I>,

@@ -40,7 +40,6 @@ pub mod random;
 pub mod record;
 pub mod request;
 pub mod resolver;
-mod tasks;
 
 pub use accumulator::BatchLimits;
 pub use admin::{Admin, AdminError, CreateMode, NewTopic, SettingChange, TopicSetting};

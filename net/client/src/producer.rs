@@ -12,7 +12,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use engine_io::{Io, SendPiece, Signal, Wait, deadline};
+use engine_io::{Io, SendPiece, Signal, Tasks, Wait, deadline};
 use engine_record::{Instant, Offset, PartitionIndex, ProducerEpoch, ProducerId, Timestamp};
 use net_wire::messages::{InitProducerIdRequest, InitProducerIdResponse};
 use net_wire::{ApiKey, ErrorCode};
@@ -29,7 +29,6 @@ use crate::producer_core::{
 use crate::protocol::{LeaderNews, produce};
 use crate::record::ProducerRecord;
 use crate::request::RequestFailure;
-use crate::tasks::Tasks;
 
 /// Where a record is.
 #[derive(Clone, Debug, PartialEq, Eq)]

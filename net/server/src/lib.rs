@@ -53,7 +53,6 @@ mod run_shard;
 mod sending;
 pub mod settings;
 mod shard;
-mod tasks;
 mod turns;
 
 pub use control::run::run_control;

@@ -3,13 +3,12 @@
 use core::time::Duration;
 use std::rc::Rc;
 
-use engine_io::{Io, Listener, Stream, deadline};
+use engine_io::{Io, Listener, Stream, Tasks, deadline};
 use engine_record::Instant;
 
 use crate::connection;
 use crate::notices::Notice;
 use crate::shard::Shard;
-use crate::tasks::Tasks;
 
 /// How long accepting rests after it failed: it fails when the process has no descriptor left, until one is closed.
 const REST: Duration = Duration::from_millis(100);

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use engine_io::{Io, ListenMode, Listener, Receiver, first};
+use engine_io::{Io, ListenMode, Listener, Receiver, Tasks, first};
 use engine_store::{Store, StoreConfig, StoreError};
 use replication::metadata::commands::Command;
 
@@ -19,7 +19,6 @@ use crate::reopening;
 use crate::request_memory;
 use crate::retention;
 use crate::shard::Shard;
-use crate::tasks::Tasks;
 
 /// How much of the limit of an orderly stop is for connections to end once they are closed.
 const CLOSING: Duration = Duration::from_millis(500);

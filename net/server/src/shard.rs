@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-use engine_io::Io;
+use engine_io::{Io, Tasks};
 use engine_record::{LeaderEpoch, PartitionIndex, ProducerId, ShardId, TopicId, TopicPartition};
 use engine_store::{Store, StoreError};
 use net_wire::ErrorCode;
@@ -33,7 +33,6 @@ use crate::reply_memory::{self, ReplyMemory};
 use crate::request_memory::RequestMemory;
 use crate::retention::Retention;
 use crate::settings::{SettingError, TopicSettings};
-use crate::tasks::Tasks;
 
 /// One shard.
 pub(crate) struct Shard<I: Io> {

@@ -119,16 +119,12 @@ pub(crate) async fn handle<I: Io>(
     request: &Request<I>,
 ) -> Result<Response<I>, CloseReason> {
     let asked: AlterConfigsRequest<'_> = request.decode()?;
-    let mut wishes = Vec::with_capacity(asked.resources.len());
-    let mut turns = Turns::new(shard.io());
-    for resource in asked.resources {
-        turns.steps(1 + resource.configs.len()).await;
-        wishes.push(Wish {
-            resource: ConfigResource { kind: resource.resource_type, name: resource.resource_name },
-            others: OtherConfigs::Go,
-            changes: resource.configs.iter().map(Change::as_a_whole).collect(),
-        });
-    }
+    let each = asked.resources.into_iter().map(|resource| {
+        let changes = resource.configs.iter().map(Change::as_a_whole).collect();
+        let resource = ConfigResource { kind: resource.resource_type, name: resource.resource_name };
+        Wish { resource, others: OtherConfigs::Go, changes }
+    });
+    let wishes = wishes(shard, each).await;
     let outcomes = alter(shard, request, &wishes, asked.validate_only).await;
     let responses = outcomes.iter().map(Outcome::answer).collect();
     Ok(request.answer(&AlterConfigsResponse { throttle_time_ms: 0, responses }))
@@ -139,19 +135,24 @@ pub(crate) async fn handle_incremental<I: Io>(
     request: &Request<I>,
 ) -> Result<Response<I>, CloseReason> {
     let asked: IncrementalAlterConfigsRequest<'_> = request.decode()?;
-    let mut wishes = Vec::with_capacity(asked.resources.len());
-    let mut turns = Turns::new(shard.io());
-    for resource in asked.resources {
-        turns.steps(1 + resource.configs.len()).await;
-        wishes.push(Wish {
-            resource: ConfigResource { kind: resource.resource_type, name: resource.resource_name },
-            others: OtherConfigs::Stay,
-            changes: resource.configs.iter().map(Change::by_name).collect(),
-        });
-    }
+    let each = asked.resources.into_iter().map(|resource| {
+        let changes = resource.configs.iter().map(Change::by_name).collect();
+        let resource = ConfigResource { kind: resource.resource_type, name: resource.resource_name };
+        Wish { resource, others: OtherConfigs::Stay, changes }
+    });
+    let wishes = wishes(shard, each).await;
     let outcomes = alter(shard, request, &wishes, asked.validate_only).await;
     let responses = outcomes.iter().map(Outcome::answer).collect();
     Ok(request.answer(&IncrementalAlterConfigsResponse { throttle_time_ms: 0, responses }))
+}
+
+async fn wishes<'a, I: Io>(shard: &Shard<I>, each: impl Iterator<Item = Wish<'a>>) -> Vec<Wish<'a>> {
+    let (mut wishes, mut turns) = (Vec::new(), Turns::new(shard.io()));
+    for wish in each {
+        turns.steps(1 + wish.changes.len()).await;
+        wishes.push(wish);
+    }
+    wishes
 }
 
 impl Outcome<'_> {
