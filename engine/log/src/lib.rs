@@ -81,5 +81,5 @@ pub use segment::{IndexState, NO_RECORD_TIME, Segment, SegmentId, SegmentSummary
 pub use sidecar::{
     SIDECAR_HEADER_BYTES, SidecarError, decode_sidecar, decode_sidecar_summary, encode_sidecar,
 };
-pub use truncation::{AfterTruncation, Boundary, BoundarySearch, BoundaryStep, TruncatePlan};
+pub use truncation::{Boundary, BoundarySearch, BoundaryStep, TruncatePlan};
 pub use walk::{BatchWalk, WalkStop};

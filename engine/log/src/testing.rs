@@ -10,9 +10,9 @@ use engine_record::{
 };
 
 use crate::{
-    AfterTruncation, AppendDecision, AppendError, AppendOrigin, AppendPlan, BatchPosition, BoundaryStep,
-    Checkpoint, LeaderEpochs, Log, LogConfig, Producers, ReadBound, ReadError, RecoveryScan, ScanEnd,
-    ScanOutcome, ScanProgress, ScanStep, SegmentId, TruncateError, scan,
+    AppendDecision, AppendError, AppendOrigin, AppendPlan, BatchPosition, BoundaryStep, Checkpoint,
+    LeaderEpochs, Log, LogConfig, Producers, ReadBound, ReadError, RecoveryScan, ScanEnd, ScanOutcome,
+    ScanProgress, ScanStep, SegmentId, TruncateError, scan,
 };
 
 pub(crate) const EPOCH: LeaderEpoch = LeaderEpoch(3);
@@ -191,9 +191,10 @@ impl Disk {
         }
     }
 
-    pub(crate) fn truncate(&mut self, to: i64) -> Result<Option<AfterTruncation>, TruncateError> {
+    /// Whether there was something to cut.
+    pub(crate) fn truncate(&mut self, to: i64) -> Result<bool, TruncateError> {
         let plan = self.log.plan_truncate(offset(to))?;
-        let Some(plan) = plan else { return Ok(None) };
+        let Some(plan) = plan else { return Ok(false) };
         let mut search = plan.search();
         let boundary = loop {
             match search.feed(self.window(plan.segment, search.at().position, self.window)) {
@@ -207,7 +208,8 @@ impl Disk {
         }
         self.files.entry(plan.segment).or_default().truncate(boundary.end.position as usize);
         self.batches.retain(|batch| batch.end <= boundary.end.offset);
-        Ok(Some(self.log.complete_truncate(&plan, &boundary)))
+        self.log.complete_truncate(&plan, &boundary);
+        Ok(true)
     }
 
     /// The producers that follow from all batches, as recovery finds them.

@@ -121,16 +121,6 @@ impl BoundarySearch {
     }
 }
 
-/// What a truncation left to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub enum AfterTruncation {
-    /// Nothing.
-    Whole,
-    /// Batches of idempotent producers went: until [`Log::install_producers`] their appends are refused.
-    RebuildProducers,
-}
-
 impl Log {
     /// Plans to cut off every record at or above `to`; `None` where there is none. Changes nothing.
     ///
@@ -181,12 +171,15 @@ impl Log {
     /// Notes that the log now ends at the boundary, durably: removed segments are gone, and behind the boundary lies
     /// no byte that could be taken for a batch.
     ///
+    /// Where batches of idempotent producers went, their appends are refused from then on until [`Log::install_producers`]
+    /// ([`Log::needs_producers`]).
+    ///
     /// Every offset above moves down with the log's end; so does the log's start where it lies inside the last batch
     /// to go.
     ///
     /// # Panics
     /// Where the plan isn't of the log as it is, or writes are in flight.
-    pub fn complete_truncate(&mut self, plan: &TruncatePlan, boundary: &Boundary) -> AfterTruncation {
+    pub fn complete_truncate(&mut self, plan: &TruncatePlan, boundary: &Boundary) {
         assert_eq!(plan.log_end, self.offsets.log_end, "nothing is appended during a truncation");
         assert!(self.unwritten.is_empty(), "nothing is written during a truncation");
         assert!(boundary.end.offset <= plan.to, "no record at or above stays");
@@ -207,7 +200,6 @@ impl Log {
         assert_eq!(self.offsets.log_end, boundary.end.offset, "the log ends at the boundary");
         assert_eq!(self.segments.active().id(), plan.segment, "the cut segment is active");
         self.check();
-        if self.producers_complete { AfterTruncation::Whole } else { AfterTruncation::RebuildProducers }
     }
 
     /// Notes that the log is empty and begins at `new_start`: every file of it is gone. For a follower whose offsets

@@ -66,7 +66,7 @@ impl<I: Io> Partition<I> {
         drain(self, &segments, self.shard.config.readers_deadline).await?;
         self.shard.checkpointer.reserve_closing(&self.shard, self).await?;
         let mut after = self.state.borrow().log.clone();
-        let _what_it_leaves_is_asked_again_below = after.complete_truncate(plan, &boundary);
+        after.complete_truncate(plan, &boundary);
         let checkpointer = &self.shard.checkpointer;
         let written = checkpointer.write_entry(&self.shard, self.at, Some(LogEntry::open(&after))).await;
         if written.is_ok() {
@@ -127,8 +127,7 @@ impl<I: Io> Partition<I> {
         self.evict_tail();
         {
             let mut state = self.state.borrow_mut();
-            // The log knows by itself whether its producers are to be rebuilt.
-            let _left = state.log.complete_truncate(plan, boundary);
+            state.log.complete_truncate(plan, boundary);
             state.segments.retain(|id, _| *id <= plan.segment);
             state.fill = Fill::new(boundary.end.position);
             state.recent_ends.clear();

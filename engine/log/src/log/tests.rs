@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::testing::{Disk, EPOCH, NOW, Sent, Stored, config, offset, producer, segment_id};
 use crate::{
-    AfterTruncation, AppendDecision, AppendError, AppendOrigin, BatchPosition, InstallError, ReadBound,
-    TruncateError, decode_sidecar, encode_sidecar,
+    AppendDecision, AppendError, AppendOrigin, BatchPosition, InstallError, ReadBound, TruncateError,
+    decode_sidecar, encode_sidecar,
 };
 
 mod model;
@@ -328,8 +328,9 @@ fn a_truncation_waits_for_writes_and_spares_what_clients_may_have_read() {
     disk.log.advance_high_watermark(offset(4));
     let refused = TruncateError::BelowHighWatermark { to: offset(2), high_watermark: offset(4) };
     assert_eq!(disk.truncate(2), Err(refused));
-    assert_eq!(disk.truncate(6), Ok(None), "nothing to cut");
-    assert_eq!(disk.truncate(4), Ok(Some(AfterTruncation::Whole)));
+    assert_eq!(disk.truncate(6), Ok(false), "nothing to cut");
+    assert_eq!(disk.truncate(4), Ok(true));
+    assert!(!disk.log.needs_producers());
     let expected = LogOffsets {
         high_watermark: offset(4),
         flushed: offset(4),
@@ -360,7 +361,8 @@ fn an_unclean_truncation_goes_below_the_high_watermark_but_not_below_the_start()
     let mut search = plan.search();
     let step = search.feed(disk.window(plan.segment, search.at().position, usize::MAX));
     let crate::BoundaryStep::Found(boundary) = step else { panic!("{step:?}") };
-    assert_eq!(disk.log.complete_truncate(&plan, &boundary), AfterTruncation::Whole);
+    disk.log.complete_truncate(&plan, &boundary);
+    assert!(!disk.log.needs_producers());
     assert_eq!(disk.log.offsets().high_watermark, offset(2));
 }
 
@@ -375,7 +377,8 @@ fn a_truncation_of_the_batch_that_the_log_starts_in_takes_the_start_along() {
     let mut search = plan.search();
     let step = search.feed(disk.window(plan.segment, search.at().position, usize::MAX));
     let crate::BoundaryStep::Found(boundary) = step else { panic!("{step:?}") };
-    assert_eq!(disk.log.complete_truncate(&plan, &boundary), AfterTruncation::Whole);
+    disk.log.complete_truncate(&plan, &boundary);
+    assert!(!disk.log.needs_producers());
     assert_eq!((disk.log.offsets().log_start, disk.log.offsets().log_end), (offset(2), offset(2)));
 }
 
@@ -417,7 +420,7 @@ fn producers_cut_by_a_truncation_append_only_after_a_rebuild() {
         disk.append(&Sent { producer: producer(1, 0, sequence), ..Sent::default() });
     }
     disk.write_all();
-    assert_eq!(disk.truncate(4), Ok(Some(AfterTruncation::RebuildProducers)));
+    assert_eq!(disk.truncate(4), Ok(true));
     assert!(disk.log.needs_producers());
     let again = |sequence| Sent { producer: producer(1, 0, sequence), ..Sent::default() };
     assert_eq!(disk.try_append(&again(1)).unwrap_err(), AppendError::ProducersIncomplete);
