@@ -6,6 +6,7 @@
 
 mod bench;
 mod client;
+mod config;
 mod consume;
 mod failure;
 mod format;
@@ -45,6 +46,9 @@ enum Command {
     Consume(consume::Arguments),
     /// Push a load through a broker; say how fast it is and whether it keeps what it promises.
     Bench(bench::Arguments),
+    /// Check a configuration, explain settings, read a Kafka broker's configuration.
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
     /// Look into log files.
     #[command(subcommand)]
     Log(LogCommand),
@@ -72,6 +76,7 @@ fn main() -> ExitCode {
         Command::Produce(arguments) => produce::run(&arguments),
         Command::Consume(arguments) => consume::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Config(command) => config::run(&command),
         Command::Log(LogCommand::Dump(arguments)) => log_dump::run(&arguments),
     };
     match outcome {

@@ -1,6 +1,7 @@
 //! `ringlog serve`: runs a broker until it is told to stop.
 
 mod banner;
+mod checked;
 mod config_file;
 mod descriptors;
 mod folder;
@@ -17,11 +18,13 @@ use net_server::config::NODE_ID_MAX;
 use crate::failure::Failure;
 use crate::numbers::number;
 
+pub(crate) use checked::{Planned, plan, plan_text};
+pub(crate) use config_file::read_file;
 pub(crate) use folder::{DataFolder, prepare};
 pub(crate) use options::node_and_folder;
 
 /// What `ringlog serve` is told.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 #[command(
     after_help = "Example:\n  ringlog serve --data-dir /var/lib/ringlog --listen 0.0.0.0:9092 --cpus 2-5"
 )]

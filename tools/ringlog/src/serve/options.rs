@@ -9,7 +9,7 @@ use net_server::settings::BrokerSettings;
 use tuning::Cores;
 
 use super::Arguments;
-use super::config_file::read_file;
+use super::config_file::{read_all, read_file};
 use super::descriptors::share_out;
 use super::listener::listener;
 use crate::failure::Failure;
@@ -33,30 +33,61 @@ pub(super) struct Options {
     pub(super) configured: bool,
 }
 
+/// What is wrong with a configuration, as far as it was found.
+#[derive(Debug)]
+struct Faults(Vec<Failure>);
+
+impl Faults {
+    /// The value, or its default where it is refused.
+    fn take<T>(&mut self, outcome: Result<T, Failure>) -> Option<T> {
+        outcome.map_err(|failure| self.0.push(failure)).ok()
+    }
+}
+
 impl Options {
     /// Resolves `arguments` and the file they name.
     pub(super) fn resolve(arguments: &Arguments) -> Result<Self, Failure> {
-        let file = match &arguments.config {
-            Some(path) => read_file(path)?,
-            None => ConfigFile::default(),
-        };
+        Self::resolve_all(arguments).map_err(|mut faults| faults.swap_remove(0))
+    }
+
+    /// The same, with all that is wrong, which is something.
+    pub(super) fn resolve_all(arguments: &Arguments) -> Result<Self, Vec<Failure>> {
+        let file = arguments.config.as_deref().map(read_all);
+        let (file, wrong) = file.transpose().map_err(|failure| vec![failure])?.unwrap_or_default();
+        Self::resolve_with(arguments, file, wrong)
+    }
+
+    /// The same where the file has been read: what it says, and what is wrong with it.
+    pub(super) fn resolve_with(
+        arguments: &Arguments,
+        file: ConfigFile,
+        wrong: Vec<Failure>,
+    ) -> Result<Self, Vec<Failure>> {
+        let mut faults = Faults(wrong);
         let refused = |error| arguments.refused(&error);
-        let node = check_node_id(arguments.node_id.or(file.node_id).unwrap_or(1)).map_err(refused)?;
+        let node = check_node_id(arguments.node_id.or(file.node_id).unwrap_or(1)).map_err(refused);
+        let node = faults.take(node);
         let routing = arguments.routing.as_deref().or(file.routing.as_deref()).unwrap_or("shard");
-        let routing = parse_routing(routing).map_err(refused)?;
-        let usable = tuning::usable_cores(Path::new("/")).map_err(Failure::machine)?;
-        let cpus = cpus(&usable, arguments.cpus.as_deref().or(file.cpus.as_deref())).map_err(refused)?;
-        let spare_cores = usable.cpus.iter().any(|usable| !cpus.contains(&usable.id));
-        let shards = u16::try_from(cpus.len()).expect("there are at most 1,000 shards");
-        let listener = listener(
-            arguments.listen.as_deref().or(file.listen.as_deref()).unwrap_or(LISTEN),
-            arguments.advertise.as_deref().or(file.advertise.as_deref()),
-            shards,
-        )
-        .map_err(refused)?;
-        let broker = BrokerSettings::from_file(&file.kafka).map_err(|error| refused(error.into()))?;
+        let routing = faults.take(parse_routing(routing).map_err(refused));
+        let (broker, wrong) = BrokerSettings::read_file(&file.kafka);
+        faults.0.extend(wrong.into_iter().map(|error| refused(error.into())));
+        let usable = tuning::usable_cores(Path::new("/")).map_err(|error| vec![Failure::machine(error)])?;
+        let cpus = cpus(&usable, arguments.cpus.as_deref().or(file.cpus.as_deref())).map_err(refused);
+        let cpus = faults.take(cpus);
+        // Where the CPUs are wrong, what is said of ports is checked for one shard.
+        let shards = cpus.as_ref().map_or(1, Vec::len);
+        let shards = u16::try_from(shards).expect("there are at most 1,000 shards");
+        let listen = arguments.listen.as_deref().or(file.listen.as_deref()).unwrap_or(LISTEN);
+        let advertise = arguments.advertise.as_deref().or(file.advertise.as_deref());
+        let listener = faults.take(listener(listen, advertise, shards).map_err(refused));
+        let limits = faults.take(within_open_files(limits(&broker, shards), shards));
         let data_folder = arguments.data_dir.clone().or(file.data_dir).unwrap_or_else(|| DATA_DIR.into());
-        let limits = within_open_files(limits(&broker, shards), shards)?;
+        let (Some(node), Some(routing), Some(cpus), Some(listener), Some(limits), true) =
+            (node, routing, cpus, listener, limits, faults.0.is_empty())
+        else {
+            return Err(faults.0);
+        };
+        let spare_cores = usable.cpus.iter().any(|usable| !cpus.contains(&usable.id));
         let config = Config { node, data_folder, listener, routing, shards, broker, limits };
         Ok(Self { config, cpus, spare_cores, configured: arguments.config.is_some() })
     }

@@ -1,0 +1,64 @@
+//! What a broker would run with, found out without running one.
+
+use std::path::{Path, PathBuf};
+
+use net_server::config::ListenerConfig;
+
+use super::Arguments;
+use super::config_file::read_text;
+use super::options::Options;
+use crate::failure::Failure;
+
+/// What `ringlog serve --config` would run with.
+#[derive(Clone, Debug)]
+pub(crate) struct Planned {
+    pub(crate) node: i32,
+    pub(crate) data_folder: PathBuf,
+    /// The CPU of each shard, in order.
+    pub(crate) cpus: Vec<u32>,
+    /// Where each shard would listen, in order; port 0 is any.
+    pub(crate) addresses: Vec<String>,
+    /// Where clients would be told to come to.
+    pub(crate) advertised: Option<String>,
+    /// Settings that the file gives another value than the default, with that value.
+    pub(crate) changed: Vec<(String, String)>,
+}
+
+/// Reads a configuration as `serve` would, on this machine.
+///
+/// # Errors
+/// All that is wrong, which is something.
+pub(crate) fn plan(config: &Path) -> Result<Planned, Vec<Failure>> {
+    Options::resolve_all(&of(config)).map(planned)
+}
+
+/// The same of a text that is to stand in this file.
+///
+/// # Errors
+/// As [`plan`].
+pub(crate) fn plan_text(config: &Path, text: &str) -> Result<Planned, Vec<Failure>> {
+    let (file, wrong) = read_text(config, text).map_err(|failure| vec![failure])?;
+    Options::resolve_with(&of(config), file, wrong).map(planned)
+}
+
+fn of(config: &Path) -> Arguments {
+    Arguments { config: Some(config.to_owned()), ..Arguments::default() }
+}
+
+fn planned(Options { config, cpus, .. }: Options) -> Planned {
+    let changed = config.broker.explain().into_iter().filter(|setting| setting.is_of_broker);
+    let changed = changed.filter(|setting| setting.value != setting.default);
+    Planned {
+        node: config.node.0,
+        data_folder: config.data_folder,
+        addresses: (0..config.shards).map(|shard| address(&config.listener, shard)).collect(),
+        advertised: config.listener.advertised_host,
+        changed: changed.filter_map(|setting| Some((setting.name.to_owned(), setting.value?))).collect(),
+        cpus,
+    }
+}
+
+fn address(listener: &ListenerConfig, shard: u16) -> String {
+    let port = if listener.port == 0 { 0 } else { listener.port.saturating_add(shard) };
+    std::net::SocketAddr::new(listener.address, port).to_string()
+}
