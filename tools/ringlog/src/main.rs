@@ -8,13 +8,16 @@ mod bench;
 mod client;
 mod config;
 mod consume;
+mod escapes;
 mod failure;
 mod format;
+mod json_record;
 mod log_dump;
 mod numbers;
 mod output;
 mod produce;
 mod serve;
+mod times;
 mod topic;
 
 use std::process::ExitCode;
