@@ -9,7 +9,7 @@ use net_server::format::Unformatted;
 use crate::failure::Failure;
 use crate::numbers::number;
 use crate::output::print;
-use crate::serve::{DataFolder, node_and_folder, prepare};
+use crate::serve::{DataFolder, FileIo, node_and_folder, prepare};
 
 /// What `ringlog format` is told.
 #[derive(Args, Clone, Debug)]
@@ -24,6 +24,9 @@ pub(crate) struct Arguments {
     /// The node's number, 0 to 2147482 [default: 1].
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = number(0..=NODE_ID_MAX))]
     node_id: Option<i32>,
+    /// For development on a file system without direct I/O: go through the page cache. NOT DURABLE.
+    #[arg(long)]
+    buffered_dev: bool,
 }
 
 /// Formats a folder. One that is formatted already is left as it is.
@@ -34,7 +37,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (node, path) =
         node_and_folder(arguments.config.as_deref(), arguments.data_dir.clone(), arguments.node_id)?;
     let folder = DataFolder::take(&path, Unformatted::Create)?;
-    let (identity, new) = prepare(&folder, node, Unformatted::Create)?;
+    let (identity, new) = prepare(&folder, node, Unformatted::Create, FileIo::of(arguments.buffered_dev))?;
     let state = if new { "is now the data folder of the NEW" } else { "already belongs to" };
     let (folder, cluster, node) = (folder.path.display(), identity.cluster, identity.node);
     print(format_args!("{folder} {state} cluster {cluster}, node {node}"))

@@ -20,7 +20,7 @@ use crate::numbers::number;
 
 pub(crate) use checked::{Planned, plan, plan_text};
 pub(crate) use config_file::read_file;
-pub(crate) use folder::{DataFolder, prepare};
+pub(crate) use folder::{DataFolder, FileIo, prepare};
 pub(crate) use options::node_and_folder;
 
 /// What `ringlog serve` is told.
@@ -50,6 +50,9 @@ pub(crate) struct Arguments {
     /// This node's number, 0 to 2147482 [default: 1].
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = number(0..=NODE_ID_MAX))]
     pub(crate) node_id: Option<i32>,
+    /// For development on a file system without direct I/O, such as tmpfs: go through the page cache. NOT DURABLE.
+    #[arg(long)]
+    pub(crate) buffered_dev: bool,
     /// When ready, print one line of JSON instead of the description.
     #[arg(long)]
     pub(crate) json: bool,

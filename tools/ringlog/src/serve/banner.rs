@@ -11,6 +11,7 @@ use net_server::settings::BrokerSettings;
 use serde_json::json;
 use tuning::{FlushMeasurement, FlushScope, WriteCache};
 
+use super::folder::FileIo;
 use super::options::Options;
 use crate::output::{self, Counted};
 
@@ -19,7 +20,7 @@ pub(super) struct Banner<'a> {
     pub(super) options: &'a Options,
     pub(super) identity: &'a Identity,
     pub(super) new: bool,
-    /// `None` where it could not be measured: the drive is full.
+    /// `None` where it was not measured: the drive is full, or the page cache stands before it.
     pub(super) flush: Option<&'a FlushMeasurement>,
     pub(super) scope: &'a FlushScope,
     pub(super) started: &'a Started,
@@ -35,6 +36,11 @@ impl Banner<'_> {
         let state = if self.new { "NEW" } else { "EXISTING" };
         let mut lines =
             vec![format!("{state} cluster {}, node {}", self.identity.cluster, self.identity.node)];
+        if self.is_buffered() {
+            lines.push(
+                "NOT DURABLE: --buffered-dev goes through the page cache; for development only".to_owned(),
+            );
+        }
         lines.extend(self.started.endpoints.iter().zip(&self.options.cpus).map(|(endpoint, cpu)| {
             format!("  broker {} at {}, a shard on CPU {cpu}", endpoint.broker, address(endpoint))
         }));
@@ -71,6 +77,7 @@ impl Banner<'_> {
             &json!({
                 "cluster_id": self.identity.cluster.to_string(),
                 "new": self.new,
+                "durable": !self.is_buffered(),
                 "node_id": self.identity.node.0,
                 "endpoints": endpoints,
                 "recovery": {
@@ -106,7 +113,15 @@ impl Banner<'_> {
         format!("{}, {place}, {space}", path.display())
     }
 
+    fn is_buffered(&self) -> bool {
+        self.options.file_io == FileIo::BufferedDev
+    }
+
     fn durability(&self) -> String {
+        if self.is_buffered() {
+            return "into the page cache and no further than the file system takes it: nothing is promised"
+                .to_owned();
+        }
         let measured = self.flush.map_or_else(
             || "the drive's own flush was not measured, as the drive is full".to_owned(),
             |flush| format!("the drive's own flush takes {} us (p99)", flush.flush.p99().as_micros()),

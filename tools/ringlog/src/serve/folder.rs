@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use engine_io_glommio::ShardSpec;
+use engine_io_glommio::{ShardSpec, StartError};
 use engine_record::NodeId;
 use net_server::format::{Identity, PrepareError, Unformatted};
 
@@ -17,6 +17,32 @@ const LOCK: &str = "ringlog.lock";
 const FORMAT: &str = "format.toml";
 /// Memory for the direct I/O of an executor that does little, in bytes.
 const SMALL_IO_MEMORY: usize = 256 << 10;
+
+/// How the files of a broker are read and written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FileIo {
+    /// Past the page cache.
+    Direct,
+    /// Through it, for development: nothing is promised of what is kept.
+    BufferedDev,
+}
+
+impl FileIo {
+    /// What `--buffered-dev` says.
+    pub(crate) const fn of(is_buffered_dev: bool) -> Self {
+        if is_buffered_dev { Self::BufferedDev } else { Self::Direct }
+    }
+}
+
+/// Why no executor starts, and what else can be done where it is for the lack of direct I/O.
+pub(super) fn not_started(error: StartError) -> Failure {
+    if matches!(error, StartError::Folder { .. }) {
+        return Failure::machine(format!(
+            "{error}. For development, --buffered-dev goes without it; nothing is durable then"
+        ));
+    }
+    Failure::machine(error)
+}
 
 /// A folder that is this process's while this lives. Where nothing but the lock came into it meanwhile, it is left as it
 /// was found: a start that is refused leaves no trace.
@@ -112,14 +138,19 @@ pub(crate) fn prepare(
     folder: &DataFolder,
     node: NodeId,
     unformatted: Unformatted,
+    file_io: FileIo,
 ) -> Result<(Identity, bool), Failure> {
     let spec = ShardSpec { name: "format".to_owned(), cpu: None, dedicated: false };
     let path = folder.path.clone();
-    let running = engine_io_glommio::run(vec![spec], SMALL_IO_MEMORY, &folder.path, move |_, io| {
+    let format = move |_, io| {
         let path = path.clone();
         async move { net_server::format::prepare(&io, &path, node, unformatted).await }
-    })
-    .map_err(Failure::machine)?;
+    };
+    let running = match file_io {
+        FileIo::Direct => engine_io_glommio::run(vec![spec], SMALL_IO_MEMORY, &folder.path, format),
+        FileIo::BufferedDev => engine_io_glommio::run_buffered(vec![spec], SMALL_IO_MEMORY, format),
+    };
+    let running = running.map_err(not_started)?;
     let mut outcomes = running.join();
     match outcomes.pop() {
         Some(Ok(outcome)) => outcome.map_err(Failure::machine),

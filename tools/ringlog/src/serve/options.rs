@@ -11,6 +11,7 @@ use tuning::Cores;
 use super::Arguments;
 use super::config_file::{read_all, read_file};
 use super::descriptors::share_out;
+use super::folder::FileIo;
 use super::listener::listener;
 use crate::failure::Failure;
 
@@ -31,6 +32,7 @@ pub(super) struct Options {
     pub(super) spare_cores: bool,
     /// Whether the configuration file was given: then an unformatted folder is refused.
     pub(super) configured: bool,
+    pub(super) file_io: FileIo,
 }
 
 /// What is wrong with a configuration, as far as it was found.
@@ -89,7 +91,8 @@ impl Options {
         };
         let spare_cores = usable.cpus.iter().any(|usable| !cpus.contains(&usable.id));
         let config = Config { node, data_folder, listener, routing, shards, broker, limits };
-        Ok(Self { config, cpus, spare_cores, configured: arguments.config.is_some() })
+        let file_io = FileIo::of(arguments.buffered_dev);
+        Ok(Self { config, cpus, spare_cores, configured: arguments.config.is_some(), file_io })
     }
 }
 
