@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use engine_record::NodeId;
 use engine_store::IDLE_DESCRIPTORS_MAX;
 
+use crate::disk_space::{Watermark, Watermarks};
 use crate::settings::{BrokerSettings, SettingError};
 
 /// The default port of shard 0; shard *i* listens on the port *i* above.
@@ -59,6 +60,8 @@ pub struct Config {
     pub broker: BrokerSettings,
     /// What bounds a shard's memory and connections.
     pub limits: Limits,
+    /// When what needs space on the drive is refused.
+    pub watermarks: Watermarks,
 }
 
 /// The limits of one shard. Each has a named behaviour when it is reached.
@@ -167,12 +170,26 @@ pub struct ConfigFile {
     pub cpus: Option<String>,
     /// `routing`.
     pub routing: Option<String>,
+    /// `disk_soft_watermark`: a percentage or bytes.
+    pub disk_soft_watermark: Option<Watermark>,
+    /// `disk_hard_watermark`, the same.
+    pub disk_hard_watermark: Option<Watermark>,
     /// The table `[kafka]`, flattened, in the order of the keys.
     pub kafka: Vec<(String, String)>,
 }
 
 /// Ringlog's own settings, as they are written at the top of the file.
-const KEYS: [&str; 7] = ["node_id", "data_dir", "listen", "advertise", "cpus", "routing", "kafka"];
+const KEYS: [&str; 9] = [
+    "node_id",
+    "data_dir",
+    "listen",
+    "advertise",
+    "cpus",
+    "routing",
+    "disk_soft_watermark",
+    "disk_hard_watermark",
+    "kafka",
+];
 
 impl ConfigFile {
     /// Reads the text of a `ringlog.toml`.
@@ -196,6 +213,8 @@ impl ConfigFile {
             "advertise" => self.advertise = Some(text(key, value)?),
             "cpus" => self.cpus = Some(text(key, value)?),
             "routing" => self.routing = Some(text(key, value)?),
+            "disk_soft_watermark" => self.disk_soft_watermark = Some(watermark(key, &value)?),
+            "disk_hard_watermark" => self.disk_hard_watermark = Some(watermark(key, &value)?),
             "kafka" => flatten(String::new(), value, &mut self.kafka)?,
             unknown => {
                 let nearest = nearest(unknown, KEYS.iter().copied());
@@ -218,6 +237,12 @@ fn small_integer(key: &str, value: &toml::Value) -> Result<i32, ConfigError> {
         .as_integer()
         .and_then(|number| i32::try_from(number).ok())
         .ok_or_else(|| wrong(key, format!("expected a whole number, found {value}")))
+}
+
+/// A whole number counts bytes.
+fn watermark(key: &str, value: &toml::Value) -> Result<Watermark, ConfigError> {
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    Watermark::parse(&text).map_err(|expected| wrong(key, format!("{value}: {expected}")))
 }
 
 fn wrong(key: &str, why: String) -> ConfigError {
@@ -342,6 +367,17 @@ mod tests {
         assert!(ConfigFile::parse("listen = 9092").unwrap_err().to_string().contains("expected a string"));
         assert!(ConfigFile::parse("kafka = 3").unwrap_err().to_string().contains("table"));
         assert!(ConfigFile::parse("node_id = 99999999999").is_err());
+    }
+
+    #[test]
+    fn watermarks_are_read_as_text_or_as_bytes() {
+        let file = ConfigFile::parse("disk_soft_watermark = \"2GiB\"\ndisk_hard_watermark = 0\n").unwrap();
+        assert_eq!(file.disk_soft_watermark, Some(Watermark::bytes(2 << 30)));
+        assert_eq!(file.disk_hard_watermark, Some(Watermark::bytes(0)));
+        for wrong in ["\"much\"", "-5", "true", "1.5"] {
+            let refused = ConfigFile::parse(&format!("disk_soft_watermark = {wrong}\n")).unwrap_err();
+            assert!(refused.to_string().starts_with("setting `disk_soft_watermark`: "), "{refused}");
+        }
     }
 
     #[test]
