@@ -4,6 +4,8 @@
 //! `[kafka]`. Dotted keys and sub-tables mean the same: `log.segment.bytes = 1` is `"log.segment.bytes" = 1`.
 //! The file is resolved once; after that only [`Config`] is passed around, by value.
 
+mod own;
+
 use core::time::Duration;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -11,6 +13,9 @@ use std::path::PathBuf;
 use engine_record::NodeId;
 use engine_store::IDLE_DESCRIPTORS_MAX;
 
+pub use self::own::{OWN_SETTINGS, OwnSetting};
+
+use self::own::KAFKA_TABLE;
 use crate::disk_space::{Watermark, Watermarks};
 use crate::settings::{BrokerSettings, SettingError};
 
@@ -178,31 +183,25 @@ pub struct ConfigFile {
     pub kafka: Vec<(String, String)>,
 }
 
-/// Ringlog's own settings, as they are written at the top of the file.
-const KEYS: [&str; 9] = [
-    "node_id",
-    "data_dir",
-    "listen",
-    "advertise",
-    "cpus",
-    "routing",
-    "disk_soft_watermark",
-    "disk_hard_watermark",
-    "kafka",
-];
-
 impl ConfigFile {
     /// Reads the text of a `ringlog.toml`.
     ///
     /// # Errors
     /// [`ConfigError::Syntax`], [`ConfigError::UnknownKey`], [`ConfigError::Value`].
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
+        let (file, refused) = Self::read(text)?;
+        refused.into_iter().next().map_or(Ok(file), Err)
+    }
+
+    /// The same, with every key that is refused; those are absent then.
+    ///
+    /// # Errors
+    /// [`ConfigError::Syntax`].
+    pub fn read(text: &str) -> Result<(Self, Vec<ConfigError>), ConfigError> {
         let table: toml::Table = text.parse().map_err(Box::new)?;
         let mut file = Self::default();
-        for (key, value) in table {
-            file.set(&key, value)?;
-        }
-        Ok(file)
+        let refused = table.into_iter().filter_map(|(key, value)| file.set(&key, value).err()).collect();
+        Ok((file, refused))
     }
 
     fn set(&mut self, key: &str, value: toml::Value) -> Result<(), ConfigError> {
@@ -215,13 +214,30 @@ impl ConfigFile {
             "routing" => self.routing = Some(text(key, value)?),
             "disk_soft_watermark" => self.disk_soft_watermark = Some(watermark(key, &value)?),
             "disk_hard_watermark" => self.disk_hard_watermark = Some(watermark(key, &value)?),
-            "kafka" => flatten(String::new(), value, &mut self.kafka)?,
+            KAFKA_TABLE => flatten(String::new(), value, &mut self.kafka)?,
             unknown => {
-                let nearest = nearest(unknown, KEYS.iter().copied());
+                let known = OWN_SETTINGS.iter().map(|own| own.name).chain([KAFKA_TABLE]);
+                let nearest = nearest(unknown, known);
                 return Err(ConfigError::UnknownKey { key: unknown.to_owned(), nearest });
             }
         }
         Ok(())
+    }
+
+    /// What the file says of one of Ringlog's own settings.
+    #[must_use]
+    pub fn own(&self, name: &str) -> Option<String> {
+        match name {
+            "node_id" => self.node_id.map(|id| id.to_string()),
+            "data_dir" => self.data_dir.as_ref().map(|folder| folder.display().to_string()),
+            "listen" => self.listen.clone(),
+            "advertise" => self.advertise.clone(),
+            "cpus" => self.cpus.clone(),
+            "routing" => self.routing.clone(),
+            "disk_soft_watermark" => self.disk_soft_watermark.map(|watermark| watermark.to_string()),
+            "disk_hard_watermark" => self.disk_hard_watermark.map(|watermark| watermark.to_string()),
+            _ => None,
+        }
     }
 }
 

@@ -91,10 +91,11 @@ const UNITS: [(&str, u64); 9] = [
     ("TB", 1_000_000_000_000),
 ];
 
+/// As it may be written, but for a part with a bound.
 impl fmt::Display for Watermark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self { percent: 100, bytes_max } => write!(f, "{bytes_max} bytes"),
+            Self { percent: 100, bytes_max } => write!(f, "{bytes_max}"),
             Self { percent, bytes_max: u64::MAX } => write!(f, "{percent}%"),
             Self { percent, bytes_max } => write!(f, "{percent}%, at most {bytes_max} bytes"),
         }
