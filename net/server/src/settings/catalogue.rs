@@ -65,7 +65,9 @@ pub(super) const TOPIC: [TopicEntry; 13] = [
 
 /// By name.
 #[rustfmt::skip]
-pub(super) const BROKER: [BrokerEntry; 13] = [
+pub(super) const BROKER: [BrokerEntry; 16] = [
+    broker("advertised.listeners", List,
+        "Where clients of each listener are told to come: NAME://HOST:PORT, where shard i is at the port i above, or one for each shard. Without one, to the address they have reached."),
     broker("auto.create.topics.enable", Boolean,
         "Whether a topic that a producer or consumer asks for is created where it doesn't exist."),
     broker("default.replication.factor", Int,
@@ -74,6 +76,10 @@ pub(super) const BROKER: [BrokerEntry; 13] = [
         "Whether topics may be deleted."),
     broker("fetch.max.bytes", Int,
         "The most bytes of records that one fetch is answered with, but for a single larger batch."),
+    broker("listener.security.protocol.map", Text,
+        "The protocol of each listener, as NAME:PROTOCOL with commas between; PLAINTEXT is served."),
+    broker("listeners", List,
+        "Where the broker listens: NAME://HOST:PORT with commas between; shard i listens on the port i above."),
     broker("log.retention.check.interval.ms", Long,
         "How long between two looks for records to be deleted, in milliseconds."),
     broker("log.retention.hours", Int,
