@@ -12,7 +12,8 @@ mod tests;
 mod values;
 
 pub use describe::{
-    DescribedSetting, SettingKind, SettingSource, Synonym, is_broker_setting, is_list, is_topic_setting,
+    DescribedSetting, LISTENERS_DEFAULT, SettingKind, SettingSource, Synonym, is_broker_setting, is_list,
+    is_topic_setting,
 };
 pub use explain::{ExplainedSetting, nearest_setting};
 pub use values::{Unit, Values};
@@ -76,10 +77,24 @@ pub struct BrokerSettings {
     pub connections_per_address_max: u32,
     /// `max.incremental.fetch.session.cache.slots`, of each shard; 0 for no fetch sessions.
     pub fetch_sessions_max: u32,
+    /// Where the broker listens.
+    pub listeners: ListenerSettings,
     /// What a topic has unless it says otherwise.
     pub topic: TopicSettings,
     /// What the configuration file says, by name and as written.
     pub written: BTreeMap<String, String>,
+}
+
+/// Where the broker listens and what it tells clients of that, as written; `None` where that isn't said. It is read where
+/// the number of shards is known and names can be looked up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListenerSettings {
+    /// `listeners`.
+    pub listeners: Option<String>,
+    /// `advertised.listeners`.
+    pub advertised: Option<String>,
+    /// `listener.security.protocol.map`.
+    pub protocols: Option<String>,
 }
 
 impl Default for TopicSettings {
@@ -112,6 +127,7 @@ impl Default for BrokerSettings {
             connections_max: 16_384,
             connections_per_address_max: 16_384,
             fetch_sessions_max: 1_000,
+            listeners: ListenerSettings::default(),
             topic: TopicSettings::default(),
             written: BTreeMap::new(),
         }
@@ -180,13 +196,16 @@ pub const TOPIC_SETTINGS: [&str; 13] = [
 ];
 
 /// The names the broker knows besides.
-pub const BROKER_SETTINGS: [&str; 26] = [
+pub const BROKER_SETTINGS: [&str; 29] = [
+    "advertised.listeners",
     "auto.create.topics.enable",
     "compression.type",
     "default.replication.factor",
     "delete.topic.enable",
     "fetch.max.bytes",
     "flush.mode",
+    "listener.security.protocol.map",
+    "listeners",
     "log.cleanup.policy",
     "log.index.interval.bytes",
     "log.message.timestamp.after.max.ms",
@@ -371,6 +390,9 @@ impl BrokerSettings {
             "num.partitions" => self.num_partitions = given.number()?,
             "auto.create.topics.enable" => self.auto_create_topics = given.flag()?,
             "delete.topic.enable" => self.delete_topics = given.flag()?,
+            "listeners" => self.listeners.listeners = Some(value.to_owned()),
+            "advertised.listeners" => self.listeners.advertised = Some(value.to_owned()),
+            "listener.security.protocol.map" => self.listeners.protocols = Some(value.to_owned()),
             "fetch.max.bytes" => self.fetch_bytes_max = given.number()?,
             "socket.request.max.bytes" => self.request_bytes_max = given.number()?,
             "max.connections" => self.connections_max = given.number()?,

@@ -6,7 +6,6 @@
 use core::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::net::IpAddr;
 use std::rc::Rc;
 
 use engine_io::{Io, Tasks};
@@ -19,6 +18,7 @@ use replication::metadata::reply::Reply;
 
 use crate::budget::{Budget, Share};
 use crate::config::{Config, Limits};
+use crate::connection::Connection;
 use crate::connections::Connections;
 use crate::control::channel::{ControlError, ControlHandle};
 use crate::disk_space::DiskSpace;
@@ -225,14 +225,15 @@ impl<I: Io> Shard<I> {
         Rc::clone(&self.image.borrow())
     }
 
-    /// The endpoints of the cluster, as a client that reached `reached` is told.
-    pub(crate) fn endpoints_told(&self, reached: IpAddr) -> Vec<Endpoint> {
-        endpoint::told(&self.image.borrow(), &self.config.listener, self.config.node, reached)
+    /// The endpoints of the cluster, as the client of this connection is told.
+    pub(crate) fn endpoints_told(&self, connection: &Connection<I>) -> Vec<Endpoint> {
+        let listener = &self.config.listeners[connection.listener];
+        endpoint::told(&self.image.borrow(), listener, self.config.node, connection.reached)
     }
 
     /// The same where an answer must name them, else none.
     pub(crate) fn endpoints_told_if(&self, needed: bool, request: &Request<I>) -> Vec<Endpoint> {
-        if needed { self.endpoints_told(request.connection.reached) } else { Vec::new() }
+        if needed { self.endpoints_told(&request.connection) } else { Vec::new() }
     }
 
     /// The broker id that clients send the controller's requests to.

@@ -78,6 +78,8 @@ pub enum Values {
     },
     /// A whole number from 0, or -1 for no limit.
     Limit(Unit),
+    /// A text, in these words; what reads it refuses the wrong ones.
+    Text(&'static str),
 }
 
 impl Values {
@@ -86,7 +88,7 @@ impl Values {
     pub const fn unit(self) -> Option<&'static str> {
         match self {
             Self::Number { unit, .. } | Self::Limit(unit) => unit.name(),
-            Self::Flag | Self::OneOf(_) | Self::Only(_) => None,
+            Self::Flag | Self::OneOf(_) | Self::Only(_) | Self::Text(_) => None,
         }
     }
 }
@@ -101,6 +103,7 @@ impl fmt::Display for Values {
             Self::Number { unit, min, max: i64::MAX } => write!(f, "{} from {min}", unit.words()),
             Self::Number { unit, min, max } => write!(f, "{} from {min} to {max}", unit.words()),
             Self::Limit(_) => write!(f, "a number from 0 to {}, or -1 for no limit", i64::MAX),
+            Self::Text(words) => f.write_str(words),
         }
     }
 }
@@ -136,7 +139,9 @@ impl Given<'_> {
         let range = match self.values {
             Values::Number { min, max, .. } => min..=max,
             Values::Limit(_) => -1..=i64::MAX,
-            Values::Flag | Values::OneOf(_) | Values::Only(_) => return Err(self.wrong()),
+            Values::Flag | Values::OneOf(_) | Values::Only(_) | Values::Text(_) => {
+                return Err(self.wrong());
+            }
         };
         let number = self.value.trim().parse().ok().filter(|number| range.contains(number));
         number.and_then(|number| N::try_from(number).ok()).ok_or_else(|| self.wrong())
@@ -161,7 +166,9 @@ impl Given<'_> {
     pub(super) fn span_unless_unlimited(self) -> Result<Option<Duration>, SettingError> {
         let unit = match self.values {
             Values::Number { unit, .. } | Values::Limit(unit) => unit.milliseconds(),
-            Values::Flag | Values::OneOf(_) | Values::Only(_) => return Err(self.wrong()),
+            Values::Flag | Values::OneOf(_) | Values::Only(_) | Values::Text(_) => {
+                return Err(self.wrong());
+            }
         };
         let span = self.unless_unlimited()?;
         Ok(span.map(|units| Duration::from_millis(units.saturating_mul(unit))))
@@ -193,7 +200,9 @@ impl Given<'_> {
                 let (name, value) = (self.name.to_owned(), self.value.to_owned());
                 Err(SettingError::Unsupported { name, value, supported })
             }
-            Values::Flag | Values::OneOf(_) | Values::Number { .. } | Values::Limit(_) => Err(self.wrong()),
+            Values::Flag | Values::OneOf(_) | Values::Number { .. } | Values::Limit(_) | Values::Text(_) => {
+                Err(self.wrong())
+            }
         }
     }
 }
