@@ -55,6 +55,8 @@ pub(crate) struct Shard<I: Io> {
     reply_memory: ReplyMemory,
     /// Whose turn it is to make a long answer.
     making: Budget,
+    /// Whose turn it is to decompress a producer's batch.
+    decompressing: Budget,
     lookups: Lookups,
     fetch_sessions: RefCell<FetchSessions>,
     retention: Retention,
@@ -119,6 +121,7 @@ impl<I: Io> Shard<I> {
             list_memory: Budget::new(config.limits.list_bytes),
             reply_memory: ReplyMemory::new(config.limits.reply_bytes),
             making: Budget::new(1),
+            decompressing: Budget::new(1),
             lookups: Lookups::new(),
             fetch_sessions: RefCell::new(FetchSessions::new(SessionLimits {
                 sessions: config.limits.fetch_sessions,
@@ -197,6 +200,11 @@ impl<I: Io> Shard<I> {
             return None;
         }
         Some(self.making.take(1).await)
+    }
+
+    /// Waits for the turn to decompress a producer's batch. Whoever has it waits for nothing but turns of the shard.
+    pub(crate) async fn turn_to_decompress(&self) -> Share {
+        self.decompressing.take(1).await
     }
 
     pub(crate) fn lookups(&self) -> &Lookups {
