@@ -383,9 +383,9 @@ impl BrokerSettings {
             "auto.create.topics.enable" => self.auto_create_topics = given.flag()?,
             "delete.topic.enable" => self.delete_topics = given.flag()?,
             "default.replication.factor" => given.only("1")?,
-            "listeners" => self.listeners.listeners = Some(value.to_owned()),
-            "advertised.listeners" => self.listeners.advertised = Some(value.to_owned()),
-            "listener.security.protocol.map" => self.listeners.protocols = Some(value.to_owned()),
+            "listeners" => self.listeners.listeners = Some(given.text()?),
+            "advertised.listeners" => self.listeners.advertised = Some(given.text()?),
+            "listener.security.protocol.map" => self.listeners.protocols = Some(given.text()?),
             "fetch.max.bytes" => self.fetch_bytes_max = given.number(1024, FETCH_BYTES_MAX, FETCH_BYTES)?,
             "socket.request.max.bytes" => {
                 self.request_bytes_max = given.number(1024, 1 << 30, REQUEST_BYTES)?
@@ -477,6 +477,11 @@ impl Given<'_> {
             return Err(self.wrong(expected));
         }
         N::try_from(number).map_err(|_| self.wrong(expected))
+    }
+
+    fn text(self) -> Result<String, SettingError> {
+        let is_text = !self.value.trim().is_empty() && !self.value.contains(char::is_control);
+        if is_text { Ok(self.value.to_owned()) } else { Err(self.wrong("text without control characters")) }
     }
 
     fn flag(self) -> Result<bool, SettingError> {

@@ -99,7 +99,7 @@ fn the_brokers_settings_are_told_by_each_of_its_ids_and_cannot_be_changed() {
         for version in versions(ApiKey::DescribeConfigs) {
             for id in ["1000", "1001"] {
                 let told = describe(&mut client, version, (BROKER, id), None).await.unwrap();
-                assert_eq!(told.len(), 26, "v{version}");
+                assert_eq!(told.len(), 29, "v{version}");
                 assert!(told.iter().all(|setting| setting.is_read_only));
                 let partitions = found(&told, "num.partitions");
                 assert_eq!((partitions.value.as_deref(), partitions.source), (Some("3"), 4));
