@@ -30,7 +30,7 @@ pub(crate) fn of_control(error: &ControlError) -> ErrorCode {
         ControlError::NotController | ControlError::StaleIncarnation => ErrorCode::NOT_CONTROLLER,
         ControlError::SettingNamedTwice => ErrorCode::INVALID_CONFIG,
         ControlError::ProducerIdsExhausted | ControlError::TopicIdTaken => ErrorCode::UNKNOWN_SERVER_ERROR,
-        ControlError::NoSpace => ErrorCode::KAFKA_STORAGE_ERROR,
+        ControlError::NoSpace | ControlError::LowSpace(_) => ErrorCode::KAFKA_STORAGE_ERROR,
         ControlError::Busy => ErrorCode::THROTTLING_QUOTA_EXCEEDED,
         ControlError::Stopped => ErrorCode::NOT_CONTROLLER,
     }

@@ -21,6 +21,7 @@ use crate::config::{Config, Limits};
 use crate::connection::Connection;
 use crate::connections::Connections;
 use crate::control::channel::{ControlError, ControlHandle};
+use crate::disk_space::DiskSpace;
 use crate::dispatch::Request;
 use crate::endpoint::{self, Endpoint};
 use crate::fetch_sessions::{FetchSessions, SessionLimits};
@@ -41,6 +42,7 @@ pub(crate) struct Shard<I: Io> {
     config: Config,
     store: Store<I>,
     control: ControlHandle,
+    disk_space: DiskSpace,
     /// The metadata as far as this shard has applied it.
     image: RefCell<Rc<Image>>,
     /// The partitions this shard owns.
@@ -105,8 +107,7 @@ impl<I: Io> Shard<I> {
         id: ShardId,
         config: Config,
         store: Store<I>,
-        control: ControlHandle,
-        image: Image,
+        (control, disk_space, image): (ControlHandle, DiskSpace, Image),
     ) -> Self {
         Self {
             io,
@@ -127,6 +128,7 @@ impl<I: Io> Shard<I> {
             config,
             store,
             control,
+            disk_space,
             image: RefCell::new(Rc::new(image)),
             partitions: RefCell::default(),
             reopening: Reopening::default(),
@@ -160,6 +162,10 @@ impl<I: Io> Shard<I> {
 
     pub(crate) fn control(&self) -> &ControlHandle {
         &self.control
+    }
+
+    pub(crate) fn disk_space(&self) -> &DiskSpace {
+        &self.disk_space
     }
 
     pub(crate) fn connections(&self) -> &Rc<Connections<I>> {
@@ -488,6 +494,7 @@ impl<I: Io> Shard<I> {
             connections_refused,
             fetch_sessions: self.with_fetch_sessions(|sessions| sessions.len()),
             wrong_shard,
+            low_space_refusals: self.metrics.low_space_refusals(),
             request_bytes: self.request_memory.used(),
             reply_bytes: self.reply_memory.used(),
             mailbox_messages: engine_io::messages_passed(),

@@ -24,8 +24,9 @@ fn doctor(from: &str) -> Finished {
 /// Whether each address works, with what else is said of it.
 fn addresses(finished: &Finished) -> Vec<(bool, Value)> {
     let told: Value = serde_json::from_str(&finished.output).unwrap_or_else(|_| panic!("{finished:?}"));
-    let addresses = told["addresses"].as_array().unwrap().iter();
-    addresses.map(|address| (address["works"].as_bool().unwrap(), address.clone())).collect()
+    let addresses = told["addresses"].as_array().expect("the addresses are a list").iter();
+    let works = |address: &Value| address["works"].as_bool().expect("it works or not");
+    addresses.map(|address| (works(address), address.clone())).collect()
 }
 
 #[test]

@@ -7,7 +7,7 @@ use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
 use std::sync::Arc;
 
-use engine_io::{Io, ReplySlot, first};
+use engine_io::{Io, ReplySlot, Tasks, first};
 use replication::metadata::commands::{
     Command, Incarnation, ListenerEndpoint, PRODUCER_ID_BLOCK, RegisterNode,
 };
@@ -21,6 +21,7 @@ use super::channel::{ControlError, ControlRequest, Delta, NewTopic};
 use super::create;
 use super::files::{FilesError, Leave, MetadataFiles};
 use crate::config::{Config, ListenerConfig};
+use crate::disk_space::{self, DiskSpace};
 use crate::endpoint;
 use crate::format::Identity;
 use crate::node::{ControlSeat, Ended, ListenerTold, NodeError, ShardEnd};
@@ -49,6 +50,11 @@ pub async fn run_control<I: Io>(io: I, seat: ControlSeat) -> Result<(), NodeErro
 }
 
 async fn run<I: Io>(io: I, mut seat: ControlSeat) -> Result<(), NodeError> {
+    let (folder, watermarks) = (&seat.config.data_folder, seat.config.watermarks);
+    let mut watch = disk_space::Watch::new(io.clone(), folder, watermarks, seat.disk_space.clone());
+    watch.look().await;
+    let watching = Tasks::new();
+    watching.spawn(&io, watch.run());
     let started = start(&io, &mut seat).await;
     let mut control = match started {
         Ok(control) => control,
@@ -97,6 +103,7 @@ fn told_here(image: &Image, config: &Config) -> Vec<ListenerTold> {
 /// Recovers the metadata, waits for the shards to listen, and registers the node.
 async fn start<I: Io>(io: &I, seat: &mut ControlSeat) -> Result<Control<I>, NodeError> {
     let mut control = Control::open(io.clone(), &seat.config, &seat.identity).await?;
+    control.disk_space = seat.disk_space.clone();
     control.turn().await?;
     if !control.leadership.active {
         return Err(NodeError::Metadata("this node is not the only voter of its metadata quorum".to_owned()));
@@ -123,6 +130,7 @@ struct Control<I: Io> {
     io: I,
     node: engine_record::NodeId,
     incarnation: Incarnation,
+    disk_space: DiskSpace,
     driver: Driver,
     files: MetadataFiles<I>,
     image: Image,
@@ -150,6 +158,7 @@ impl<I: Io> Control<I> {
             io,
             node: config.node,
             incarnation,
+            disk_space: DiskSpace::default(),
             driver,
             files,
             image,
@@ -243,6 +252,11 @@ impl<I: Io> Control<I> {
         if !self.leadership.active {
             return refuse(asker, ControlError::NotController);
         }
+        if grows_data(command)
+            && let Err(low) = self.disk_space.check_topics()
+        {
+            return refuse(asker, ControlError::LowSpace(low));
+        }
         if !self.files.admit(command.encode().len(), leave(command)) {
             return refuse(asker, ControlError::NoSpace);
         }
@@ -324,6 +338,11 @@ impl<I: Io> Control<I> {
         let everywhere = self.shards.iter().map(|shard| shard.applied.index()).min();
         self.answers.shards_applied(everywhere.unwrap_or_default());
     }
+}
+
+/// Whether a command makes room for more records.
+fn grows_data(command: &Command) -> bool {
+    matches!(command, Command::CreateTopic(_))
 }
 
 /// What a command must leave of the log's space.

@@ -66,11 +66,9 @@ impl Verdict {
     }
 
     fn of_system(error: &io::Error) -> Self {
-        match error.kind() {
-            ErrorKind::ConnectionRefused => Self::Refused,
-            ErrorKind::TimedOut => Self::TimedOut,
-            _ => Self::Unreachable(error.to_string()),
-        }
+        let known = [(ErrorKind::ConnectionRefused, Self::Refused), (ErrorKind::TimedOut, Self::TimedOut)];
+        let known = known.into_iter().find(|(kind, _)| *kind == error.kind());
+        known.map_or_else(|| Self::Unreachable(error.to_string()), |(_, verdict)| verdict)
     }
 
     /// Why it fails, and what to change; `None` where it works.
