@@ -165,7 +165,9 @@ impl BrokerSettings {
 
     fn own_synonyms(&self, name: &'static str) -> Vec<Synonym> {
         let default = Synonym { name, value: Self::default().value(name), source: SettingSource::Default };
-        self.written_synonym(name).into_iter().chain([default]).collect()
+        // What is nothing unless it is written has no value.
+        let default = Some(default).filter(|default| !default.value.is_empty());
+        self.written_synonym(name).into_iter().chain(default).collect()
     }
 
     fn written_synonym(&self, name: &'static str) -> Option<Synonym> {

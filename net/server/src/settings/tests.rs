@@ -179,9 +179,10 @@ fn the_range_that_is_told_is_the_one_that_is_checked() {
                 assert!(!is_allowed(0));
             }
             Values::Only(word) => assert!(broker(&[(setting.name, word)]).is_ok() && !is_allowed(7)),
-            // Whoever listens reads it.
-            Values::Text(_) => assert!(broker(&[(setting.name, "any")]).is_ok()),
             Values::Flag => assert!(broker(&[(setting.name, "true")]).is_ok() && !is_allowed(0)),
+            Values::Written(_) => {
+                assert!(broker(&[(setting.name, "x")]).is_ok() && broker(&[(setting.name, " ")]).is_err());
+            }
         }
     }
 }

@@ -40,6 +40,7 @@ mod hurried;
 mod idempotence;
 mod large_requests;
 mod list_offsets;
+mod listeners;
 mod long_answers;
 mod metadata;
 mod offset_for_leader_epoch;
