@@ -3,6 +3,7 @@
 pub(crate) mod alter_configs;
 pub(crate) mod api_versions;
 pub(crate) mod config_resource;
+pub(crate) mod create_partitions;
 pub(crate) mod create_topics;
 pub(crate) mod delete_records;
 pub(crate) mod delete_topics;

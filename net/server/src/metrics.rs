@@ -41,6 +41,7 @@ impl Stage {
             | ApiKey::DescribeConfigs
             | ApiKey::AlterConfigs
             | ApiKey::IncrementalAlterConfigs
+            | ApiKey::CreatePartitions
             | ApiKey::DescribeCluster => Self::Other,
         }
     }

@@ -4,6 +4,7 @@
 //! the metadata, applied in order by [`Shard::apply`].
 
 use core::cell::{Cell, RefCell};
+use core::ops::Range;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::IpAddr;
@@ -75,6 +76,14 @@ impl<I: Io> Hosted<I> {
     pub(crate) fn open(partition: Partition<I>) -> Self {
         Self::Open(Rc::new(partition))
     }
+}
+
+/// Partitions that have come to be, with their topic or later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Added {
+    pub(crate) topic: TopicId,
+    /// Their numbers.
+    pub(crate) partitions: Range<usize>,
 }
 
 /// What the shard says to a client that asks for a partition it can't serve.
@@ -300,12 +309,19 @@ impl<I: Io> Shard<I> {
         self.partitions.borrow_mut().insert(id, hosted);
     }
 
-    /// Applies one command that the metadata quorum has committed, and acts on it. A topic that has been created is to
+    /// Applies one command that the metadata quorum has committed, and acts on it. Partitions that have come to be are to
     /// be opened by the caller.
-    pub(crate) fn apply(self: &Rc<Self>, index: u64, command: &Command) -> Option<TopicId> {
+    pub(crate) fn apply(self: &Rc<Self>, index: u64, command: &Command) -> Option<Added> {
         let reply = Rc::make_mut(&mut self.image.borrow_mut()).apply(index, command);
         match (command, reply) {
-            (Command::CreateTopic(_), Reply::TopicCreated { id }) => return Some(id),
+            (Command::CreateTopic(topic), Reply::TopicCreated { id }) => {
+                return Some(Added { topic: id, partitions: 0..topic.partitions.len() });
+            }
+            (Command::CreatePartitions(growth), Reply::PartitionsCreated) => {
+                let first = usize::try_from(growth.first).expect("the topic has that many");
+                let partitions = first..first + growth.partitions.len();
+                return Some(Added { topic: growth.id, partitions });
+            }
             (Command::DeleteTopic { id }, Reply::TopicDeleted { .. }) => self.drop_topic(*id),
             (Command::BumpLeaderEpochs { .. } | Command::RegisterNode(_), _) => self.follow_epochs(),
             (Command::AlterTopic(AlterTopic { id, .. }), Reply::TopicAltered) => self.follow_settings(*id),
@@ -313,6 +329,7 @@ impl<I: Io> Shard<I> {
                 Command::CreateTopic(_)
                 | Command::DeleteTopic { .. }
                 | Command::AlterTopic(_)
+                | Command::CreatePartitions(_)
                 | Command::AllocateProducerIds { .. },
                 _,
             ) => {}

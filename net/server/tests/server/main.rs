@@ -25,6 +25,7 @@ mod alter_configs;
 mod api_versions;
 mod changed_settings;
 mod connections;
+mod create_partitions;
 mod create_topics;
 mod delete_records;
 mod delete_topics;

@@ -95,6 +95,7 @@ impl Stub {
             | ApiKey::DescribeConfigs
             | ApiKey::AlterConfigs
             | ApiKey::IncrementalAlterConfigs
+            | ApiKey::CreatePartitions
             | ApiKey::DescribeCluster => panic!("nothing is read or changed here: {api}"),
         }
         out
