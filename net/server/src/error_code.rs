@@ -37,7 +37,7 @@ pub(crate) fn of_control(error: &ControlError) -> ErrorCode {
         ControlError::ProducerIdsExhausted
         | ControlError::TopicIdTaken
         | ControlError::PartitionsChanged(_) => ErrorCode::UNKNOWN_SERVER_ERROR,
-        ControlError::NoSpace => ErrorCode::KAFKA_STORAGE_ERROR,
+        ControlError::NoSpace | ControlError::LowSpace(_) => ErrorCode::KAFKA_STORAGE_ERROR,
         ControlError::Busy => ErrorCode::THROTTLING_QUOTA_EXCEEDED,
         ControlError::Stopped => ErrorCode::NOT_CONTROLLER,
     }

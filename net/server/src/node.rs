@@ -16,6 +16,7 @@ use crate::config::Config;
 use crate::control::channel::{
     AppliedReport, AppliedView, ControlHandle, ControlRequest, DELTAS_MAX, Delta, applied, requests,
 };
+use crate::disk_space::DiskSpace;
 use crate::endpoint::Endpoint;
 use crate::format::Identity;
 use crate::metrics::ShardSnapshot;
@@ -151,6 +152,7 @@ pub struct ShardSeat {
     pub(crate) config: Config,
     pub(crate) flush_scope: FlushScope,
     pub(crate) control: ControlHandle,
+    pub(crate) disk_space: DiskSpace,
     /// The metadata at the shard's start, to which the deltas are applied.
     pub(crate) image: Reply<Arc<Image>>,
     pub(crate) deltas: Receiver<Delta>,
@@ -165,6 +167,7 @@ pub struct ShardSeat {
 pub struct ControlSeat {
     pub(crate) config: Config,
     pub(crate) identity: Identity,
+    pub(crate) disk_space: DiskSpace,
     pub(crate) requests: Receiver<ControlRequest>,
     /// Rings when a shard has applied something.
     pub(crate) applied: Receiver<()>,
@@ -203,6 +206,7 @@ pub fn assemble(
     flush_scope: FlushScope,
 ) -> (Vec<ShardSeat>, ControlSeat, NodeHandle) {
     let (control, requests) = requests();
+    let disk_space = DiskSpace::default();
     let (bell, rings) = mailbox(1);
     let (ended, ends) = mailbox(usize::from(config.shards) + 1);
     let (stop, stopped) = mailbox(1);
@@ -230,6 +234,7 @@ pub fn assemble(
             config: config.clone(),
             flush_scope,
             control: control.clone(),
+            disk_space: disk_space.clone(),
             image: imaged,
             deltas: received,
             applied: report,
@@ -251,6 +256,7 @@ pub fn assemble(
     let control = ControlSeat {
         config: config.clone(),
         identity: identity.clone(),
+        disk_space,
         requests,
         applied: rings,
         shards: shard_ends,

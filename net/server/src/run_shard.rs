@@ -54,8 +54,8 @@ async fn run<I: Io>(io: I, seat: ShardSeat) -> Result<(), NodeError> {
         return Err(NodeError::PeerStopped);
     };
     let applied = image.applied();
-    let shard =
-        Rc::new(Shard::new(io.clone(), seat.shard, seat.config, store, seat.control, (*image).clone()));
+    let told = (seat.control, seat.disk_space, (*image).clone());
+    let shard = Rc::new(Shard::new(io.clone(), seat.shard, seat.config, store, told));
     let offline = opening::open_all(&shard).await;
     shard.remove_orphans();
     seat.applied.advance(applied);

@@ -22,6 +22,7 @@ use crate::budget::{Budget, Share};
 use crate::config::{Config, Limits};
 use crate::connections::Connections;
 use crate::control::channel::{ControlError, ControlHandle};
+use crate::disk_space::DiskSpace;
 use crate::dispatch::Request;
 use crate::endpoint::{self, Endpoint};
 use crate::fetch_sessions::{FetchSessions, SessionLimits};
@@ -42,6 +43,7 @@ pub(crate) struct Shard<I: Io> {
     config: Config,
     store: Store<I>,
     control: ControlHandle,
+    disk_space: DiskSpace,
     /// The metadata as far as this shard has applied it.
     image: RefCell<Rc<Image>>,
     /// The partitions this shard owns.
@@ -114,8 +116,7 @@ impl<I: Io> Shard<I> {
         id: ShardId,
         config: Config,
         store: Store<I>,
-        control: ControlHandle,
-        image: Image,
+        (control, disk_space, image): (ControlHandle, DiskSpace, Image),
     ) -> Self {
         Self {
             io,
@@ -136,6 +137,7 @@ impl<I: Io> Shard<I> {
             config,
             store,
             control,
+            disk_space,
             image: RefCell::new(Rc::new(image)),
             partitions: RefCell::default(),
             reopening: Reopening::default(),
@@ -169,6 +171,10 @@ impl<I: Io> Shard<I> {
 
     pub(crate) fn control(&self) -> &ControlHandle {
         &self.control
+    }
+
+    pub(crate) fn disk_space(&self) -> &DiskSpace {
+        &self.disk_space
     }
 
     pub(crate) fn connections(&self) -> &Rc<Connections<I>> {
@@ -475,7 +481,7 @@ impl<I: Io> Shard<I> {
         }
     }
 
-    /// The partitions that are open now.
+    /// The partitions that are open now, in order.
     pub(crate) fn open_partitions(&self) -> Vec<Rc<Partition<I>>> {
         let partitions = self.partitions.borrow();
         let open = partitions.values().filter_map(|hosted| match hosted {
@@ -504,6 +510,7 @@ impl<I: Io> Shard<I> {
             connections_refused,
             fetch_sessions: self.with_fetch_sessions(|sessions| sessions.len()),
             wrong_shard,
+            low_space_refusals: self.metrics.low_space_refusals(),
             request_bytes: self.request_memory.used(),
             reply_bytes: self.reply_memory.used(),
             mailbox_messages: engine_io::messages_passed(),

@@ -6,7 +6,7 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use engine_io::{Io, ReplySlot, first};
+use engine_io::{Io, ReplySlot, Tasks, first};
 use replication::metadata::commands::{
     Command, Incarnation, ListenerEndpoint, PRODUCER_ID_BLOCK, RegisterNode,
 };
@@ -21,6 +21,7 @@ use super::create;
 use super::files::{FilesError, Leave, MetadataFiles};
 use super::grow;
 use crate::config::Config;
+use crate::disk_space::{self, DiskSpace};
 use crate::endpoint;
 use crate::format::Identity;
 use crate::node::{ControlSeat, Ended, NodeError, ShardEnd};
@@ -49,6 +50,11 @@ pub async fn run_control<I: Io>(io: I, seat: ControlSeat) -> Result<(), NodeErro
 }
 
 async fn run<I: Io>(io: I, mut seat: ControlSeat) -> Result<(), NodeError> {
+    let (folder, watermarks) = (&seat.config.data_folder, seat.config.watermarks);
+    let mut watch = disk_space::Watch::new(io.clone(), folder, watermarks, seat.disk_space.clone());
+    watch.look().await;
+    let watching = Tasks::new();
+    watching.spawn(&io, watch.run());
     let started = start(&io, &mut seat).await;
     let mut control = match started {
         Ok(control) => control,
@@ -94,6 +100,7 @@ async fn run<I: Io>(io: I, mut seat: ControlSeat) -> Result<(), NodeError> {
 /// Recovers the metadata, waits for the shards to listen, and registers the node.
 async fn start<I: Io>(io: &I, seat: &mut ControlSeat) -> Result<Control<I>, NodeError> {
     let mut control = Control::open(io.clone(), &seat.config, &seat.identity).await?;
+    control.disk_space = seat.disk_space.clone();
     control.turn().await?;
     if !control.leadership.active {
         return Err(NodeError::Metadata("this node is not the only voter of its metadata quorum".to_owned()));
@@ -119,6 +126,7 @@ struct Control<I: Io> {
     io: I,
     node: engine_record::NodeId,
     incarnation: Incarnation,
+    disk_space: DiskSpace,
     driver: Driver,
     files: MetadataFiles<I>,
     image: Image,
@@ -146,6 +154,7 @@ impl<I: Io> Control<I> {
             io,
             node: config.node,
             incarnation,
+            disk_space: DiskSpace::default(),
             driver,
             files,
             image,
@@ -269,6 +278,11 @@ impl<I: Io> Control<I> {
         if !self.leadership.active {
             return Err(ControlError::NotController);
         }
+        if grows_data(command)
+            && let Err(low) = self.disk_space.check_topics()
+        {
+            return Err(ControlError::LowSpace(low));
+        }
         if !self.files.admit(command.encode().len(), leave(command)) {
             return Err(ControlError::NoSpace);
         }
@@ -346,6 +360,11 @@ impl<I: Io> Control<I> {
         let everywhere = self.shards.iter().map(|shard| shard.applied.index()).min();
         self.answers.shards_applied(everywhere.unwrap_or_default());
     }
+}
+
+/// Whether a command makes room for more records.
+fn grows_data(command: &Command) -> bool {
+    matches!(command, Command::CreateTopic(_) | Command::CreatePartitions(_))
 }
 
 /// What a command must leave of the log's space.

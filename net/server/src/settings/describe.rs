@@ -133,7 +133,7 @@ impl BrokerSettings {
     pub fn describe(&self, wanted: impl Fn(&str) -> bool) -> Vec<DescribedSetting> {
         let wanted = BROKER_SETTINGS.into_iter().filter(|name| wanted(name));
         let described = wanted.map(|name| {
-            let (kind, documentation) =
+            let catalogue::Entry { kind, documentation, .. } =
                 catalogue::of_broker(name).expect("the catalogue has every setting of the broker");
             // Names of the same setting that stand before this one don't say what this one is.
             let synonyms: Vec<_> = match catalogue::defaulted_by(name) {

@@ -18,7 +18,7 @@ use crate::node::Node;
 pub(crate) const PRODUCE: i16 = 13;
 pub(crate) const FETCH: i16 = 17;
 const METADATA: i16 = 13;
-const CREATE_TOPICS: i16 = 7;
+pub(crate) const CREATE_TOPICS: i16 = 7;
 const DELETE_TOPICS: i16 = 6;
 const INIT_PRODUCER_ID: i16 = 5;
 

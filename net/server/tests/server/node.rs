@@ -12,7 +12,7 @@ use net_server::config::{Config, Limits, ListenerConfig, Routing};
 use net_server::format::{Unformatted, prepare};
 use net_server::node::{Ended, NodeError, NodeHandle, Opened, Started, assemble};
 use net_server::settings::BrokerSettings;
-use net_server::{ShardSnapshot, run_control, run_shard};
+use net_server::{ShardSnapshot, Watermarks, run_control, run_shard};
 use sim::{CrashMode, Sim, SimIo, SimNode, SimTask};
 
 use crate::client::Client;
@@ -59,6 +59,7 @@ pub(crate) fn config(shards: u16) -> Config {
         shards,
         broker: BrokerSettings::default(),
         limits: Limits::default(),
+        watermarks: Watermarks::NONE,
     }
 }
 

@@ -12,7 +12,7 @@ use net_server::config::{Config, Limits, ListenerConfig, Routing};
 use net_server::format::{Unformatted, prepare};
 use net_server::node::{NodeHandle, assemble};
 use net_server::settings::BrokerSettings;
-use net_server::{run_control, run_shard};
+use net_server::{Watermarks, run_control, run_shard};
 use sim::{CrashMode, SimNode, SimTask};
 
 use super::history::Event;
@@ -111,6 +111,7 @@ impl Cluster {
             shards: u16::try_from(self.setting.chance.pick(1..=3)).expect("shards are few"),
             broker: self.broker.clone(),
             limits: Limits::default(),
+            watermarks: Watermarks::default(),
         }
     }
 

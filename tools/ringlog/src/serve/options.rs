@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use engine_record::NodeId;
+use net_server::Watermarks;
 use net_server::config::{Config, ConfigError, ConfigFile, Limits, SHARDS_MAX, check_node_id, parse_routing};
 use net_server::settings::BrokerSettings;
 use tuning::Cores;
@@ -57,7 +58,12 @@ impl Options {
         let broker = BrokerSettings::from_file(&file.kafka).map_err(|error| refused(error.into()))?;
         let data_folder = arguments.data_dir.clone().or(file.data_dir).unwrap_or_else(|| DATA_DIR.into());
         let limits = within_open_files(limits(&broker, shards), shards)?;
-        let config = Config { node, data_folder, listener, routing, shards, broker, limits };
+        let default = Watermarks::default();
+        let watermarks = Watermarks {
+            soft: file.disk_soft_watermark.unwrap_or(default.soft),
+            hard: file.disk_hard_watermark.unwrap_or(default.hard),
+        };
+        let config = Config { node, data_folder, listener, routing, shards, broker, limits, watermarks };
         Ok(Self { config, cpus, spare_cores, configured: arguments.config.is_some() })
     }
 }
