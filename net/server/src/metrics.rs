@@ -42,6 +42,7 @@ impl Stage {
             | ApiKey::AlterConfigs
             | ApiKey::IncrementalAlterConfigs
             | ApiKey::CreatePartitions
+            | ApiKey::DescribeLogDirs
             | ApiKey::DescribeCluster => Self::Other,
         }
     }

@@ -8,6 +8,7 @@ use core::ops::Range;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use engine_io::{Io, Tasks};
@@ -86,6 +87,13 @@ pub(crate) struct Added {
     pub(crate) topic: TopicId,
     /// Their numbers.
     pub(crate) partitions: Range<usize>,
+}
+
+/// A folder that holds logs.
+pub(crate) struct LogDirectory<I: Io> {
+    pub(crate) path: PathBuf,
+    /// Those of this shard that are open, in order.
+    pub(crate) partitions: Vec<Rc<Partition<I>>>,
 }
 
 /// What the shard says to a client that asks for a partition it can't serve.
@@ -489,6 +497,11 @@ impl<I: Io> Shard<I> {
             Hosted::Offline => None,
         });
         open.collect()
+    }
+
+    /// The folders that hold logs, each with those of this shard that are open. There is one.
+    pub(crate) fn log_directories(&self) -> Vec<LogDirectory<I>> {
+        vec![LogDirectory { path: self.config.data_folder.clone(), partitions: self.open_partitions() }]
     }
 
     /// Ends every wait on a partition: the shard is stopping.

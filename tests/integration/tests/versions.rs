@@ -1,5 +1,7 @@
 //! Every version of every API that the broker advertises, asked for by itself.
 
+use std::path::Path;
+
 use engine_record::{BatchBuilder, NewRecord, RecordBatch, Timestamp};
 use integration::clock::unix_ms;
 use integration::{Broker, Connection, topics};
@@ -20,10 +22,10 @@ use net_wire::messages::{
     CreatePartitionsRequest, CreatePartitionsResponse, CreateTopicsRequest, CreateTopicsResponse,
     DeleteRecordsRequest, DeleteRecordsResponse, DeleteTopicsRequest, DeleteTopicsResponse,
     DescribeClusterRequest, DescribeClusterResponse, DescribeConfigsRequest, DescribeConfigsResponse,
-    FetchRequest, FetchResponse, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse,
-    InitProducerIdRequest, InitProducerIdResponse, ListOffsetsRequest, ListOffsetsResponse, MetadataRequest,
-    MetadataResponse, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, ProduceRequest,
-    ProduceResponse,
+    DescribeLogDirsRequest, DescribeLogDirsResponse, FetchRequest, FetchResponse,
+    IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, InitProducerIdRequest,
+    InitProducerIdResponse, ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse,
+    OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, ProduceRequest, ProduceResponse,
 };
 use net_wire::{ApiKey, ErrorCode, Uuid, config_resource};
 
@@ -262,6 +264,24 @@ fn a_topics_settings_are_changed_by_name_in_every_version() {
             assert_eq!(response.responses[0].error_code, ErrorCode::NONE, "v{version}");
             assert_eq!(retention_ms(&mut setting, 4), (after.to_owned(), source), "v{version}");
         }
+    }
+}
+
+#[test]
+fn log_directories_are_described_in_every_version() {
+    let mut setting = Setting::new("versions-directories");
+    let written = batch(9);
+    produce(&mut setting, 9, &written);
+    for version in versions(ApiKey::DescribeLogDirs) {
+        let answer = setting.connection.ask(version, &DescribeLogDirsRequest { topics: None });
+        let response: DescribeLogDirsResponse<'_> = answer.body();
+        let [directory] = &response.results[..] else { panic!("there is one: {response:?}") };
+        assert!(Path::new(directory.log_dir).join("format.toml").is_absolute(), "v{version}: {directory:?}");
+        let partition = directory.topics[0].partitions[0];
+        assert_eq!(directory.topics[0].name, TOPIC, "v{version}");
+        assert_eq!(usize::try_from(partition.partition_size), Ok(written.len()), "v{version}");
+        let space = directory.usable_bytes > 0 && directory.total_bytes >= directory.usable_bytes;
+        assert_eq!(space, version >= 4, "v{version}: {directory:?}");
     }
 }
 

@@ -266,7 +266,10 @@ impl Cluster {
             ApiKey::DescribeCluster => {
                 self.describe_cluster(|response| respond!(response));
             }
-            api @ (ApiKey::DeleteRecords | ApiKey::OffsetForLeaderEpoch | ApiKey::AlterConfigs) => {
+            api @ (ApiKey::DeleteRecords
+            | ApiKey::OffsetForLeaderEpoch
+            | ApiKey::AlterConfigs
+            | ApiKey::DescribeLogDirs) => {
                 panic!("no test asks for {api}")
             }
         }

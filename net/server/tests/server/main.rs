@@ -31,6 +31,7 @@ mod delete_records;
 mod delete_topics;
 mod describe_cluster;
 mod describe_configs;
+mod describe_log_dirs;
 mod disk_watermarks;
 mod failures;
 mod fetch;

@@ -83,6 +83,8 @@ families! {
     DescribeClusterResponse: ours::DescribeClusterResponse<'a>;
     DescribeConfigsRequest: ours::DescribeConfigsRequest<'a>;
     DescribeConfigsResponse: ours::DescribeConfigsResponse<'a>;
+    DescribeLogDirsRequest: ours::DescribeLogDirsRequest<'a>;
+    DescribeLogDirsResponse: ours::DescribeLogDirsResponse<'a>;
     FetchRequest: ours::FetchRequest<'a>;
     FetchResponse: ours::FetchResponse<'a>;
     IncrementalAlterConfigsRequest: ours::IncrementalAlterConfigsRequest<'a>;
@@ -107,10 +109,10 @@ macro_rules! for_every_message {
             CreatePartitionsRequest CreatePartitionsResponse CreateTopicsRequest CreateTopicsResponse
             DeleteRecordsRequest DeleteRecordsResponse DeleteTopicsRequest DeleteTopicsResponse
             DescribeClusterRequest DescribeClusterResponse DescribeConfigsRequest DescribeConfigsResponse
-            FetchRequest FetchResponse IncrementalAlterConfigsRequest IncrementalAlterConfigsResponse
-            InitProducerIdRequest InitProducerIdResponse ListOffsetsRequest ListOffsetsResponse
-            MetadataRequest MetadataResponse OffsetForLeaderEpochRequest OffsetForLeaderEpochResponse
-            ProduceRequest ProduceResponse)
+            DescribeLogDirsRequest DescribeLogDirsResponse FetchRequest FetchResponse
+            IncrementalAlterConfigsRequest IncrementalAlterConfigsResponse InitProducerIdRequest
+            InitProducerIdResponse ListOffsetsRequest ListOffsetsResponse MetadataRequest MetadataResponse
+            OffsetForLeaderEpochRequest OffsetForLeaderEpochResponse ProduceRequest ProduceResponse)
     };
     ($check:ident($argument:expr): $($family:ident)*) => {
         $( $check::<crate::tests::family::$family>($argument); )*

@@ -96,6 +96,7 @@ impl Stub {
             | ApiKey::AlterConfigs
             | ApiKey::IncrementalAlterConfigs
             | ApiKey::CreatePartitions
+            | ApiKey::DescribeLogDirs
             | ApiKey::DescribeCluster => panic!("nothing is read or changed here: {api}"),
         }
         out
