@@ -4,8 +4,10 @@
 //! the metadata, applied in order by [`Shard::apply`].
 
 use core::cell::{Cell, RefCell};
+use core::ops::Range;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use engine_io::{Io, Tasks};
@@ -79,6 +81,21 @@ impl<I: Io> Hosted<I> {
     pub(crate) fn open(partition: Partition<I>) -> Self {
         Self::Open(Rc::new(partition))
     }
+}
+
+/// Partitions that have come to be, with their topic or later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Added {
+    pub(crate) topic: TopicId,
+    /// Their numbers.
+    pub(crate) partitions: Range<usize>,
+}
+
+/// A folder that holds logs.
+pub(crate) struct LogDirectory<I: Io> {
+    pub(crate) path: PathBuf,
+    /// Those of this shard that are open, in order.
+    pub(crate) partitions: Vec<Rc<Partition<I>>>,
 }
 
 /// What the shard says to a client that asks for a partition it can't serve.
@@ -315,12 +332,19 @@ impl<I: Io> Shard<I> {
         self.partitions.borrow_mut().insert(id, hosted);
     }
 
-    /// Applies one command that the metadata quorum has committed, and acts on it. A topic that has been created is to
+    /// Applies one command that the metadata quorum has committed, and acts on it. Partitions that have come to be are to
     /// be opened by the caller.
-    pub(crate) fn apply(self: &Rc<Self>, index: u64, command: &Command) -> Option<TopicId> {
+    pub(crate) fn apply(self: &Rc<Self>, index: u64, command: &Command) -> Option<Added> {
         let reply = Rc::make_mut(&mut self.image.borrow_mut()).apply(index, command);
         match (command, reply) {
-            (Command::CreateTopic(_), Reply::TopicCreated { id }) => return Some(id),
+            (Command::CreateTopic(topic), Reply::TopicCreated { id }) => {
+                return Some(Added { topic: id, partitions: 0..topic.partitions.len() });
+            }
+            (Command::CreatePartitions(growth), Reply::PartitionsCreated) => {
+                let first = usize::try_from(growth.first).expect("the topic has that many");
+                let partitions = first..first + growth.partitions.len();
+                return Some(Added { topic: growth.id, partitions });
+            }
             (Command::DeleteTopic { id }, Reply::TopicDeleted { .. }) => self.drop_topic(*id),
             (Command::BumpLeaderEpochs { .. } | Command::RegisterNode(_), _) => self.follow_epochs(),
             (Command::AlterTopic(AlterTopic { id, .. }), Reply::TopicAltered) => self.follow_settings(*id),
@@ -328,6 +352,7 @@ impl<I: Io> Shard<I> {
                 Command::CreateTopic(_)
                 | Command::DeleteTopic { .. }
                 | Command::AlterTopic(_)
+                | Command::CreatePartitions(_)
                 | Command::AllocateProducerIds { .. },
                 _,
             ) => {}
@@ -473,7 +498,7 @@ impl<I: Io> Shard<I> {
         }
     }
 
-    /// The partitions that are open now.
+    /// The partitions that are open now, in order.
     pub(crate) fn open_partitions(&self) -> Vec<Rc<Partition<I>>> {
         let partitions = self.partitions.borrow();
         let open = partitions.values().filter_map(|hosted| match hosted {
@@ -481,6 +506,11 @@ impl<I: Io> Shard<I> {
             Hosted::Offline => None,
         });
         open.collect()
+    }
+
+    /// The folders that hold logs, each with those of this shard that are open. There is one.
+    pub(crate) fn log_directories(&self) -> Vec<LogDirectory<I>> {
+        vec![LogDirectory { path: self.config.data_folder.clone(), partitions: self.open_partitions() }]
     }
 
     /// Ends every wait on a partition: the shard is stopping.
