@@ -18,7 +18,7 @@ pub struct OwnSetting {
 
 /// All of them, in the order in which they are explained.
 #[rustfmt::skip]
-pub const OWN_SETTINGS: [OwnSetting; 6] = [
+pub const OWN_SETTINGS: [OwnSetting; 8] = [
     own("node_id", "a number from 0 to 2147482", "1",
         "This node's number in its cluster. Clients see each shard as the broker of number node_id * 1000 + shard."),
     own("data_dir", "a folder", "ringlog-data",
@@ -31,6 +31,10 @@ pub const OWN_SETTINGS: [OwnSetting; 6] = [
         "The CPUs to run on, one shard on each; a CPU named twice runs two."),
     own("routing", "`shard`", "shard",
         "How clients reach partitions. With `shard` each shard is a broker of its own, with a port of its own."),
+    own("disk_soft_watermark", "a percentage or bytes, such as 5% or 10GiB", "5%, at most 5 GiB",
+        "Records are refused while the drive has less than this free; reads and deletions go on."),
+    own("disk_hard_watermark", "a percentage or bytes, such as 1% or 1GiB", "1%, at most 1 GiB",
+        "New topics are refused as well while the drive has less than this free: the rest is kept for the metadata."),
 ];
 
 const fn own(

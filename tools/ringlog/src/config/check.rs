@@ -58,8 +58,10 @@ fn refuse(arguments: &Arguments, mut faults: Vec<Failure>) -> Result<(), Failure
 fn as_text(planned: &Planned) -> String {
     let mut lines = vec!["ok".to_owned(), format!("node      {}", planned.node)];
     let shards = planned.cpus.iter().zip(&planned.addresses).enumerate();
-    lines.extend(shards.map(|(shard, (cpu, address))| format!("shard {shard:<3} CPU {cpu}, {address}")));
-    lines.extend(planned.advertised.iter().map(|host| format!("clients   are told {host}")));
+    lines
+        .extend(shards.map(|(shard, (cpu, addresses))| {
+            format!("shard {shard:<3} CPU {cpu}, {}", addresses.join(", "))
+        }));
     lines.push(format!("data      {}", planned.data_folder.display()));
     lines.extend(planned.changed.iter().map(|(name, value)| format!("setting   {name} = {value}")));
     lines.join("\n")
@@ -73,7 +75,6 @@ fn as_json(planned: &Planned) -> Value {
         "ok": true,
         "node_id": planned.node,
         "data_dir": planned.data_folder,
-        "advertised": planned.advertised,
         "shards": shards,
         "settings": changed.collect::<serde_json::Map<_, _>>(),
     })
@@ -106,7 +107,7 @@ mod tests {
         );
         let told = as_text(&planned(&text).unwrap());
         let expected = format!(
-            "ok\nnode      7\nshard 0   CPU {cpu}, 127.0.0.1:19092\nshard 1   CPU {cpu}, 127.0.0.1:19093\n\
+            "ok\nnode      7\nshard 0   CPU {cpu}, PLAINTEXT://127.0.0.1:19092\nshard 1   CPU {cpu}, PLAINTEXT://127.0.0.1:19093\n\
              data      ringlog-data\nsetting   num.partitions = 3"
         );
         assert_eq!(told, expected);

@@ -1,5 +1,6 @@
 //! What a broker would run with, found out without running one.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use net_server::config::ListenerConfig;
@@ -16,10 +17,8 @@ pub(crate) struct Planned {
     pub(crate) data_folder: PathBuf,
     /// The CPU of each shard, in order.
     pub(crate) cpus: Vec<u32>,
-    /// Where each shard would listen, in order; port 0 is any.
-    pub(crate) addresses: Vec<String>,
-    /// Where clients would be told to come to.
-    pub(crate) advertised: Option<String>,
+    /// Where each shard would listen, in order, by listener; port 0 is any.
+    pub(crate) addresses: Vec<Vec<String>>,
     /// Settings that the file gives another value than the default, with that value.
     pub(crate) changed: Vec<(String, String)>,
 }
@@ -47,18 +46,21 @@ fn of(config: &Path) -> Arguments {
 
 fn planned(Options { config, cpus, .. }: Options) -> Planned {
     let changed = config.broker.explain().into_iter().filter(|setting| setting.is_of_broker);
-    let changed = changed.filter(|setting| setting.value != setting.default);
+    // Where it listens is told shard by shard.
+    let changed = changed.filter(|setting| setting.value != setting.default && setting.name != "listeners");
     Planned {
         node: config.node.0,
         data_folder: config.data_folder,
-        addresses: (0..config.shards).map(|shard| address(&config.listener, shard)).collect(),
-        advertised: config.listener.advertised_host,
+        addresses: (0..config.shards).map(|shard| addresses(&config.listeners, shard)).collect(),
         changed: changed.filter_map(|setting| Some((setting.name.to_owned(), setting.value?))).collect(),
         cpus,
     }
 }
 
-fn address(listener: &ListenerConfig, shard: u16) -> String {
-    let port = if listener.port == 0 { 0 } else { listener.port.saturating_add(shard) };
-    std::net::SocketAddr::new(listener.address, port).to_string()
+fn addresses(listeners: &[ListenerConfig], shard: u16) -> Vec<String> {
+    let address = |listener: &ListenerConfig| {
+        let port = if listener.port == 0 { 0 } else { listener.port.saturating_add(shard) };
+        format!("{}://{}", listener.name, SocketAddr::new(listener.address, port))
+    };
+    listeners.iter().map(address).collect()
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use engine_record::NodeId;
+use net_server::Watermarks;
 use net_server::config::{Config, ConfigError, ConfigFile, Limits, SHARDS_MAX, check_node_id, parse_routing};
 use net_server::settings::BrokerSettings;
 use tuning::Cores;
@@ -12,13 +13,11 @@ use super::Arguments;
 use super::config_file::{read_all, read_file};
 use super::descriptors::share_out;
 use super::folder::FileIo;
-use super::listener::listener;
+use super::listener::{Said, as_setting, listeners};
 use crate::failure::Failure;
 
 /// Where data go unless told otherwise.
 const DATA_DIR: &str = "ringlog-data";
-/// Where to listen unless told otherwise.
-const LISTEN: &str = "127.0.0.1";
 /// A shard's share of the memory: what is left after this part for the system and the page cache is divided.
 const MEMORY_SHARE: u64 = 4;
 
@@ -71,7 +70,7 @@ impl Options {
         let node = faults.take(node);
         let routing = arguments.routing.as_deref().or(file.routing.as_deref()).unwrap_or("shard");
         let routing = faults.take(parse_routing(routing).map_err(refused));
-        let (broker, wrong) = BrokerSettings::read_file(&file.kafka);
+        let (mut broker, wrong) = BrokerSettings::read_file(&file.kafka);
         faults.0.extend(wrong.into_iter().map(|error| refused(error.into())));
         let usable = tuning::usable_cores(Path::new("/")).map_err(|error| vec![Failure::machine(error)])?;
         let cpus = cpus(&usable, arguments.cpus.as_deref().or(file.cpus.as_deref())).map_err(refused);
@@ -79,18 +78,32 @@ impl Options {
         // Where the CPUs are wrong, what is said of ports is checked for one shard.
         let shards = cpus.as_ref().map_or(1, Vec::len);
         let shards = u16::try_from(shards).expect("there are at most 1,000 shards");
-        let listen = arguments.listen.as_deref().or(file.listen.as_deref()).unwrap_or(LISTEN);
-        let advertise = arguments.advertise.as_deref().or(file.advertise.as_deref());
-        let listener = faults.take(listener(listen, advertise, shards).map_err(refused));
+        let said = Said {
+            listen: arguments.listen.as_deref().or(file.listen.as_deref()),
+            advertise: arguments.advertise.as_deref().or(file.advertise.as_deref()),
+            kafka: &broker.listeners,
+        };
+        let listeners = faults.take(listeners(&said, shards).map_err(refused));
+        if let (Some(_), Some(listeners)) = (said.listen, &listeners) {
+            // Who asks the broker is told of the listener in the form that Kafka has for it.
+            let written = as_setting(listeners);
+            broker.written.insert("listeners".to_owned(), written.clone());
+            broker.listeners.listeners = Some(written);
+        }
         let limits = faults.take(within_open_files(limits(&broker, shards), shards));
         let data_folder = arguments.data_dir.clone().or(file.data_dir).unwrap_or_else(|| DATA_DIR.into());
-        let (Some(node), Some(routing), Some(cpus), Some(listener), Some(limits), true) =
-            (node, routing, cpus, listener, limits, faults.0.is_empty())
+        let default = Watermarks::default();
+        let watermarks = Watermarks {
+            soft: file.disk_soft_watermark.unwrap_or(default.soft),
+            hard: file.disk_hard_watermark.unwrap_or(default.hard),
+        };
+        let (Some(node), Some(routing), Some(cpus), Some(listeners), Some(limits), true) =
+            (node, routing, cpus, listeners, limits, faults.0.is_empty())
         else {
             return Err(faults.0);
         };
         let spare_cores = usable.cpus.iter().any(|usable| !cpus.contains(&usable.id));
-        let config = Config { node, data_folder, listener, routing, shards, broker, limits };
+        let config = Config { node, data_folder, listeners, routing, shards, broker, limits, watermarks };
         let file_io = FileIo::of(arguments.buffered_dev);
         Ok(Self { config, cpus, spare_cores, configured: arguments.config.is_some(), file_io })
     }

@@ -1,78 +1,49 @@
-//! Where a Kafka broker listens, as one listener of Ringlog's.
+//! Where a Kafka broker listens: which of it is plain text and for clients, and so can be carried over.
 
 use std::collections::BTreeMap;
 
 use super::properties::Property;
 use super::translate::{Outcome, Properties, Translation};
 
+const LISTENERS: &str = "listeners";
+const ADVERTISED: &str = "advertised.listeners";
+const PROTOCOLS: &str = "listener.security.protocol.map";
+
 /// The properties that say it: those of today, and those before there was more than one listener.
-pub(super) const NAMES: [&str; 7] = [
-    "listeners",
-    "advertised.listeners",
-    "listener.security.protocol.map",
-    "host.name",
-    "port",
-    "advertised.host.name",
-    "advertised.port",
-];
+pub(super) const NAMES: [&str; 7] =
+    [LISTENERS, ADVERTISED, PROTOCOLS, "host.name", "port", "advertised.host.name", "advertised.port"];
 
-/// `NAME://HOST:PORT`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Listener<'a> {
-    name: &'a str,
-    address: &'a str,
-}
+/// Protocols that keep others out, which aren't served yet.
+const CLOSED: [&str; 3] = ["SSL", "SASL_PLAINTEXT", "SASL_SSL"];
 
-fn parse(text: &str) -> Option<Listener<'_>> {
-    let (name, address) = text.trim().split_once("://")?;
-    Some(Listener { name, address })
-}
-
-/// What of `listeners` is for clients and can be served.
-struct Served<'a> {
-    listener: Listener<'a>,
-    outcome: Outcome,
-}
-
-/// Adds `listen` and `advertise`, and what is to be told of the properties.
+/// Adds the listeners, and what is to be told of the properties.
 pub(super) fn translate(all: &Properties<'_>, translation: &mut Translation) {
-    let said = |name: &str| all.get(name).copied().filter(|property| !property.value.trim().is_empty());
-    let protocols = protocols(said("listener.security.protocol.map"));
-    let mut name = "PLAINTEXT";
-    match said("listeners") {
-        Some(property) => match serve(property, &protocols, controllers(all)) {
-            Ok(Served { listener, outcome }) => {
-                name = listener.name;
-                translation.own.insert("listen", listener.address.to_owned());
-                translation.tell(property, outcome);
-            }
-            Err(why) => translation.tell(property, Outcome::NeedsPerson(why)),
-        },
-        None => older(["host.name", "port"], "listen", all, translation),
+    let map = said(all, PROTOCOLS);
+    let protocols = protocols(map);
+    match said(all, LISTENERS) {
+        Some(property) => serve(property, &protocols, &controllers(all), translation),
+        None => older(["host.name", "port"], LISTENERS, all, translation),
     }
-    match said("advertised.listeners") {
-        Some(property) => advertise(property, name, translation),
-        None => older(["advertised.host.name", "advertised.port"], "advertise", all, translation),
+    if let Some(property) = map {
+        let why = "every listener that is carried over is plain text, whatever its name";
+        translation.tell(property, Outcome::LeftOut(why.to_owned()));
+    }
+    match said(all, ADVERTISED) {
+        Some(property) => advertise(property, said(all, LISTENERS).is_some(), translation),
+        None => older(["advertised.host.name", "advertised.port"], ADVERTISED, all, translation),
     }
     tell_passed_over(all, translation);
-    if let Some(property) = said("listener.security.protocol.map") {
-        let outcome = match protocols.values().find(|protocol| **protocol != "PLAINTEXT") {
-            None => {
-                Outcome::LeftOut("each listener of it is PLAINTEXT, as every listener here is".to_owned())
-            }
-            Some(other) => {
-                Outcome::LeftOut(format!("what it says counted for `listeners`; {other} isn't served yet"))
-            }
-        };
-        translation.tell(property, outcome);
-    }
-    if !translation.own.contains_key("listen") && said("listeners").is_none() {
+    if !NAMES.iter().any(|name| said(all, name).is_some()) {
         translation.notes.push(
             "Kafka listens on every address unless told otherwise, and Ringlog on 127.0.0.1:9092 only: set `listen` to be \
              reached by others"
                 .to_owned(),
         );
     }
+}
+
+fn said<'a>(all: &Properties<'a>, name: &str) -> Option<&'a Property> {
+    all.get(name).copied().filter(|property| !property.value.trim().is_empty())
 }
 
 /// The protocol by a listener's name, where the map says it.
@@ -83,77 +54,105 @@ fn protocols(map: Option<&Property>) -> BTreeMap<&str, &str> {
 
 /// The names of the listeners that are the quorum's.
 fn controllers<'a>(all: &Properties<'a>) -> Vec<&'a str> {
-    let named = all.get("controller.listener.names").map_or("CONTROLLER", |property| property.value.as_str());
+    let named = said(all, "controller.listener.names").map_or("CONTROLLER", |property| &property.value);
     named.split(',').map(str::trim).collect()
 }
 
-fn serve<'a>(
-    property: &'a Property,
-    protocols: &BTreeMap<&str, &str>,
-    controllers: Vec<&str>,
-) -> Result<Served<'a>, String> {
-    let all: Option<Vec<_>> = property.value.split(',').map(parse).collect();
-    let all = all.ok_or("write each listener as NAME://HOST:PORT; nothing of it is carried over")?;
-    let of_clients = all.into_iter().filter(|listener| !controllers.contains(&listener.name));
-    let (plain, other): (Vec<_>, Vec<_>) = of_clients
-        .partition(|listener| protocols.get(listener.name).unwrap_or(&listener.name) == &"PLAINTEXT");
-    let Some((first, more)) = plain.split_first() else {
-        return Err("no listener of it is PLAINTEXT, and TLS and authentication aren't served yet: set `listen` where nobody \
-                    else can reach it, or put a proxy in front"
-            .to_owned());
-    };
-    let left: Vec<_> = more.iter().chain(&other).map(|listener| listener.name).collect();
-    let listen = format!("listen = {}; shard i listens on the port i above", first.address);
-    let outcome = if left.is_empty() {
-        Outcome::Translated(listen)
-    } else {
-        let left = left.join(", ");
-        Outcome::NeedsPerson(format!(
-            "{listen}. A node has one listener, without TLS or authentication: {left} is left out"
-        ))
-    };
-    Ok(Served { listener: *first, outcome })
+/// The name in `NAME://HOST:PORT`.
+fn name_of(listener: &str) -> Option<&str> {
+    listener.split_once("://").map(|(name, _)| name)
 }
 
-fn advertise(property: &Property, name: &str, translation: &mut Translation) {
-    let mut all = property.value.split(',').filter_map(parse);
-    let outcome = match all.find(|listener| listener.name == name) {
-        Some(listener) => {
-            translation.own.insert("advertise", listener.address.to_owned());
-            Outcome::Translated(format!(
-                "advertise = {}; shard i is told as the port i above",
-                listener.address
-            ))
-        }
-        None => Outcome::NeedsPerson(format!(
-            "it says nothing of the listener {name}: clients are told the address that they reached; set `advertise` where \
-             that isn't right"
-        )),
+fn entries(property: &Property) -> Vec<&str> {
+    property.value.split(',').map(str::trim).collect()
+}
+
+/// Carries over what is plain text and for clients.
+fn serve(
+    property: &Property,
+    protocols: &BTreeMap<&str, &str>,
+    controllers: &[&str],
+    translation: &mut Translation,
+) {
+    let all = entries(property);
+    if all.iter().any(|listener| name_of(listener).is_none()) {
+        let why = "write each listener as NAME://HOST:PORT; nothing of it is carried over";
+        return translation.tell(property, Outcome::NeedsPerson(why.to_owned()));
+    }
+    let is_of_client = |listener: &&str| name_of(listener).is_some_and(|name| !controllers.contains(&name));
+    let is_closed = |listener: &&str| {
+        let name = name_of(listener).unwrap_or_default();
+        CLOSED.contains(protocols.get(name).unwrap_or(&name))
     };
-    translation.tell(property, outcome);
+    let of_clients = all.iter().copied().filter(is_of_client);
+    let (closed, plain): (Vec<_>, Vec<_>) = of_clients.partition(is_closed);
+    if !plain.is_empty() {
+        translation.kafka.insert(LISTENERS.to_owned(), plain.join(","));
+    }
+    let carried = plain.join(",");
+    translation.tell(property, match (closed.is_empty(), plain.is_empty()) {
+        (true, false) if plain.len() == all.len() => Outcome::Carried,
+        (true, _) => Outcome::Translated(format!("listeners = {carried}; there are none of controllers")),
+        (false, true) => Outcome::NeedsPerson(
+            "no listener of it is plain text, and TLS and authentication aren't served yet: nothing is opened that was closed; \
+             set `listen` where nobody else can reach it, or put a proxy in front"
+                .to_owned(),
+        ),
+        (false, false) => Outcome::NeedsPerson(format!(
+            "listeners = {carried}; TLS and authentication aren't served yet: {} is left out",
+            closed.join(", ")
+        )),
+    });
+}
+
+/// Carries over what is told of listeners that are there. Without `listeners` Kafka has one, on every address.
+fn advertise(property: &Property, are_listeners_said: bool, translation: &mut Translation) {
+    if !are_listeners_said && !translation.kafka.contains_key(LISTENERS) {
+        translation.kafka.insert(LISTENERS.to_owned(), "PLAINTEXT://:9092".to_owned());
+        translation
+            .notes
+            .push("listeners = PLAINTEXT://:9092, which Kafka has unless told otherwise".to_owned());
+    }
+    let listeners = translation.kafka.get(LISTENERS).cloned().unwrap_or_default();
+    let is_there = |entry: &&str| listeners.split(',').any(|listener| name_of(listener) == name_of(entry));
+    let all = entries(property);
+    let told: Vec<_> = all.iter().copied().filter(is_there).collect();
+    if !told.is_empty() {
+        translation.kafka.insert(ADVERTISED.to_owned(), told.join(","));
+    }
+    translation.tell(
+        property,
+        match told.len() {
+            count if count == all.len() => Outcome::Carried,
+            0 => Outcome::LeftOut("none of its listeners is carried over".to_owned()),
+            _ => Outcome::Translated(format!(
+                "advertised.listeners = {}, of the listeners there are",
+                told.join(",")
+            )),
+        },
+    );
 }
 
 /// The two properties that said it before there were `listeners`: a host and a port.
-fn older(names: [&str; 2], own: &'static str, all: &Properties<'_>, translation: &mut Translation) {
-    let said = |name: &str| all.get(name).copied().filter(|property| !property.value.trim().is_empty());
-    let written: Vec<_> = names.into_iter().filter_map(said).collect();
-    // What is advertised is what it listens on, as far as nothing else is said.
-    let value = |name: &str, fallback: &str| {
-        said(name).or_else(|| said(fallback)).map(|property| property.value.trim())
-    };
-    let (host, port) = (value(names[0], "host.name"), value(names[1], "port").unwrap_or("9092"));
+fn older(names: [&str; 2], newer: &str, all: &Properties<'_>, translation: &mut Translation) {
+    let written: Vec<_> = names.into_iter().filter_map(|name| said(all, name)).collect();
     if written.is_empty() {
         return;
     }
-    let outcome = if own == "advertise" && host.is_none() {
-        Outcome::NeedsPerson(
-            "a port without a host: set `advertise` to what clients are to be told".to_owned(),
-        )
+    // What is advertised is what it listens on, as far as nothing else is said.
+    let value = |name: &str, fallback: &str| {
+        said(all, name).or_else(|| said(all, fallback)).map(|property| property.value.trim())
+    };
+    let (host, port) = (value(names[0], "host.name"), value(names[1], "port").unwrap_or("9092"));
+    let outcome = if newer == ADVERTISED && host.is_none() {
+        let why = "a port without a host: set `advertised.listeners` to what clients are to be told";
+        Outcome::NeedsPerson(why.to_owned())
     } else {
-        let address = format!("{}:{port}", bracketed(host.unwrap_or_default()));
-        translation.own.insert(own, address.clone());
+        let listener = format!("PLAINTEXT://{}:{port}", bracketed(host.unwrap_or_default()));
         let names = names.join(" and ");
-        Outcome::Translated(format!("{own} = {address} ({names} are an older spelling, gone since Kafka 3)"))
+        let told = format!("{newer} = {listener} ({names} are its older spelling, gone since Kafka 3)");
+        translation.kafka.insert(newer.to_owned(), listener);
+        Outcome::Translated(told)
     };
     for property in written {
         translation.tell(property, outcome.clone());
@@ -167,16 +166,10 @@ fn bracketed(host: &str) -> String {
 
 /// The older properties where the newer count.
 fn tell_passed_over(all: &Properties<'_>, translation: &mut Translation) {
-    for (newer, older) in [
-        ("listeners", ["host.name", "port"]),
-        ("advertised.listeners", ["advertised.host.name", "advertised.port"]),
-    ] {
-        let is_said =
-            |name: &str| all.get(name).copied().filter(|property| !property.value.trim().is_empty());
-        if is_said(newer).is_none() {
-            continue;
-        }
-        for property in older.into_iter().filter_map(is_said) {
+    let pairs =
+        [(LISTENERS, ["host.name", "port"]), (ADVERTISED, ["advertised.host.name", "advertised.port"])];
+    for (newer, older) in pairs.into_iter().filter(|(newer, _)| said(all, newer).is_some()) {
+        for property in older.into_iter().filter_map(|name| said(all, name)) {
             translation.tell(property, Outcome::LeftOut(format!("{newer} counts")));
         }
     }

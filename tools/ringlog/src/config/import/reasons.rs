@@ -60,7 +60,7 @@ static REASONS: [Reason; 34] = [
         "an idle connection costs next to nothing and isn't closed"),
     nobody(&["max.connection.creation.rate", "max.connections.per.ip.overrides", "connections.max.reauth.ms"],
         "connections are bounded by max.connections and max.connections.per.ip alone"),
-    person(&["ssl.", "sasl.", "security.", "password.encoder.", "inter.broker.listener.name", "listener.name.", "listener.security.protocol.map"],
+    person(&["ssl.", "sasl.", "security.", "password.encoder.", "inter.broker.listener.name", "listener.name."],
         "TLS and authentication aren't served yet: listen where nobody else can reach it, or behind a proxy that does both"),
     person(&["authorizer.", "super.users", "allow.everyone.if.no.acl.found", "principal.builder.class", "delegation.", "early.start.authorizer"],
         "there is no authorization yet: whoever reaches the broker may do everything"),

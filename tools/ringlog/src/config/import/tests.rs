@@ -152,38 +152,46 @@ fn one_folder_becomes_the_data_folder_and_more_need_a_person() {
     assert!(matches!(several.told[0].outcome, Outcome::NeedsPerson(_)));
 }
 
+fn kafka<'a>(translation: &'a Translation, name: &str) -> Option<&'a str> {
+    translation.kafka.get(name).map(String::as_str)
+}
+
 #[test]
-fn a_plain_listener_is_carried_over_and_what_hides_or_divides_it_needs_a_person() {
-    let plain =
-        translated("listeners=PLAINTEXT://:9092\nadvertised.listeners=PLAINTEXT://broker1.example:9092\n");
-    assert_eq!(
-        (own(&plain, "listen"), own(&plain, "advertise")),
-        (Some(":9092"), Some("broker1.example:9092"))
-    );
-    assert!(
-        plain.told.iter().all(|told| matches!(told.outcome, Outcome::Translated(_)))
-            && plain.notes.is_empty()
-    );
+fn a_plain_listener_is_carried_over_and_what_hides_it_needs_a_person() {
+    let plain = "listeners=PLAINTEXT://:9092,INNER://10.0.0.1:19092\nadvertised.listeners=PLAINTEXT://broker1.example:9092\n";
+    let carried = translated(plain);
+    assert_eq!(kafka(&carried, "listeners"), Some("PLAINTEXT://:9092,INNER://10.0.0.1:19092"));
+    assert_eq!(kafka(&carried, "advertised.listeners"), Some("PLAINTEXT://broker1.example:9092"));
+    assert!(carried.told.iter().all(|told| told.outcome == Outcome::Carried) && carried.notes.is_empty());
 
     let mapped = "listeners=CLIENTS://[::1]:9092,CONTROLLER://:9093\nlistener.security.protocol.map=CLIENTS:PLAINTEXT,CONTROLLER:PLAINTEXT\n\
                   controller.listener.names=CONTROLLER\n";
-    assert_eq!(own(&translated(mapped), "listen"), Some("[::1]:9092"));
+    assert_eq!(kafka(&translated(mapped), "listeners"), Some("CLIENTS://[::1]:9092"));
     assert!(matches!(outcome(mapped, "listeners"), Outcome::Translated(_)));
+    assert!(matches!(outcome(mapped, "listener.security.protocol.map"), Outcome::LeftOut(_)));
 
-    let hidden = "listeners=PLAINTEXT://127.0.0.1:9092,SSL://:9093";
+    let hidden = "listeners=PLAINTEXT://127.0.0.1:9092,SSL://:9093\nadvertised.listeners=SSL://b1:9093,PLAINTEXT://b1:9092\n";
     assert!(matches!(outcome(hidden, "listeners"), Outcome::NeedsPerson(_)));
-    assert_eq!(own(&translated(hidden), "listen"), Some("127.0.0.1:9092"));
-    for none in ["listeners=SASL_SSL://:9092", "listeners=:9092"] {
+    assert_eq!(kafka(&translated(hidden), "listeners"), Some("PLAINTEXT://127.0.0.1:9092"));
+    assert_eq!(kafka(&translated(hidden), "advertised.listeners"), Some("PLAINTEXT://b1:9092"));
+    for none in [
+        "listeners=SASL_SSL://:9092",
+        "listeners=:9092",
+        "listeners=X://:1\nlistener.security.protocol.map=X:SSL",
+    ] {
         assert!(matches!(outcome(none, "listeners"), Outcome::NeedsPerson(_)));
-        assert_eq!(own(&translated(none), "listen"), None, "nothing is opened that was closed");
+        assert_eq!(kafka(&translated(none), "listeners"), None, "nothing is opened that was closed");
     }
+    let implied = translated("advertised.listeners=PLAINTEXT://b1:9092");
+    assert_eq!(kafka(&implied, "listeners"), Some("PLAINTEXT://:9092"));
 }
 
 #[test]
 fn hosts_and_ports_of_the_oldest_versions_are_listeners_too() {
     let old = translated("port=9095\nhost.name=10.0.0.1\nadvertised.host.name=b1\n");
-    assert_eq!((own(&old, "listen"), own(&old, "advertise")), (Some("10.0.0.1:9095"), Some("b1:9095")));
-    assert_eq!(own(&translated("port=9095"), "listen"), Some(":9095"));
+    assert_eq!(kafka(&old, "listeners"), Some("PLAINTEXT://10.0.0.1:9095"));
+    assert_eq!(kafka(&old, "advertised.listeners"), Some("PLAINTEXT://b1:9095"));
+    assert_eq!(kafka(&translated("port=9095"), "listeners"), Some("PLAINTEXT://:9095"));
     assert!(matches!(outcome("advertised.port=1", "advertised.port"), Outcome::NeedsPerson(_)));
     let newer = "listeners=PLAINTEXT://h:1\nport=2\n";
     assert_eq!(outcome(newer, "port"), Outcome::LeftOut("listeners counts".to_owned()));
