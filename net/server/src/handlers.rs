@@ -10,6 +10,7 @@ pub(crate) mod delete_topics;
 pub(crate) mod describe_cluster;
 pub(crate) mod describe_configs;
 pub(crate) mod describe_log_dirs;
+pub(crate) mod describe_topic_partitions;
 pub(crate) mod fetch;
 pub(crate) mod init_producer_id;
 pub(crate) mod list_offsets;

@@ -43,6 +43,7 @@ impl Stage {
             | ApiKey::IncrementalAlterConfigs
             | ApiKey::CreatePartitions
             | ApiKey::DescribeLogDirs
+            | ApiKey::DescribeTopicPartitions
             | ApiKey::DescribeCluster => Self::Other,
         }
     }

@@ -22,10 +22,11 @@ use net_wire::messages::{
     CreatePartitionsRequest, CreatePartitionsResponse, CreateTopicsRequest, CreateTopicsResponse,
     DeleteRecordsRequest, DeleteRecordsResponse, DeleteTopicsRequest, DeleteTopicsResponse,
     DescribeClusterRequest, DescribeClusterResponse, DescribeConfigsRequest, DescribeConfigsResponse,
-    DescribeLogDirsRequest, DescribeLogDirsResponse, FetchRequest, FetchResponse,
-    IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, InitProducerIdRequest,
-    InitProducerIdResponse, ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse,
-    OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, ProduceRequest, ProduceResponse,
+    DescribeLogDirsRequest, DescribeLogDirsResponse, DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse, FetchRequest, FetchResponse, IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse, InitProducerIdRequest, InitProducerIdResponse, ListOffsetsRequest,
+    ListOffsetsResponse, MetadataRequest, MetadataResponse, OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse, ProduceRequest, ProduceResponse,
 };
 use net_wire::{ApiKey, ErrorCode, Uuid, config_resource};
 
@@ -300,6 +301,14 @@ fn the_cluster_is_described_in_every_version() {
             "v{version}"
         );
         assert_eq!(response.topics[0].partitions[0].leader_id, setting.leader, "v{version}");
+    }
+    for version in versions(ApiKey::DescribeTopicPartitions) {
+        let request = DescribeTopicPartitionsRequest::default();
+        let answer = setting.connection.ask(version, &request);
+        let response: DescribeTopicPartitionsResponse<'_> = answer.body();
+        let described = &response.topics[0];
+        assert_eq!((described.name, described.topic_id), (Some(TOPIC), setting.topic_id), "v{version}");
+        assert_eq!(described.partitions[0].leader_id, setting.leader, "v{version}");
     }
     for version in versions(ApiKey::DescribeCluster) {
         let answer = setting.connection.ask(version, &DescribeClusterRequest::default());

@@ -32,6 +32,7 @@ mod delete_topics;
 mod describe_cluster;
 mod describe_configs;
 mod describe_log_dirs;
+mod describe_topic_partitions;
 mod disk_watermarks;
 mod failures;
 mod fetch;
