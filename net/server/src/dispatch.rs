@@ -129,6 +129,7 @@ async fn finish<I: Io>(shard: Rc<Shard<I>>, request: Request<I>) -> Response<I> 
         ApiKey::DescribeTopicPartitions => {
             handlers::describe_topic_partitions::handle(&shard, &request).await
         }
+        ApiKey::ListConfigResources => handlers::list_config_resources::handle(&shard, &request).await,
         ApiKey::Produce => unreachable!("a produce request has a first stage of its own"),
     };
     shard.metrics().stage(Stage::of(api), received_at, shard.io().now());

@@ -13,6 +13,7 @@ pub(crate) mod describe_log_dirs;
 pub(crate) mod describe_topic_partitions;
 pub(crate) mod fetch;
 pub(crate) mod init_producer_id;
+pub(crate) mod list_config_resources;
 pub(crate) mod list_offsets;
 pub(crate) mod metadata;
 pub(crate) mod offset_for_leader_epoch;

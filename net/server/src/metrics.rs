@@ -44,6 +44,7 @@ impl Stage {
             | ApiKey::CreatePartitions
             | ApiKey::DescribeLogDirs
             | ApiKey::DescribeTopicPartitions
+            | ApiKey::ListConfigResources
             | ApiKey::DescribeCluster => Self::Other,
         }
     }

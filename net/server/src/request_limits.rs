@@ -46,6 +46,7 @@ const fn body_bytes_max(api: ApiKey) -> Option<usize> {
         | ApiKey::CreatePartitions
         | ApiKey::DescribeLogDirs
         | ApiKey::DescribeTopicPartitions
+        | ApiKey::ListConfigResources
         | ApiKey::IncrementalAlterConfigs => Some(LIST_BYTES_MAX),
         ApiKey::ApiVersions | ApiKey::InitProducerId | ApiKey::DescribeCluster => Some(PLAIN_BYTES_MAX),
     }

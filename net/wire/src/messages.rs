@@ -13,6 +13,7 @@ pub mod describe_topic_partitions;
 pub mod fetch;
 pub mod incremental_alter_configs;
 pub mod init_producer_id;
+pub mod list_config_resources;
 pub mod list_offsets;
 pub mod metadata;
 pub mod offset_for_leader_epoch;
@@ -31,6 +32,7 @@ pub use describe_topic_partitions::{DescribeTopicPartitionsRequest, DescribeTopi
 pub use fetch::{FetchRequest, FetchResponse};
 pub use incremental_alter_configs::{IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse};
 pub use init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
+pub use list_config_resources::{ListConfigResourcesRequest, ListConfigResourcesResponse};
 pub use list_offsets::{ListOffsetsRequest, ListOffsetsResponse};
 pub use metadata::{MetadataRequest, MetadataResponse};
 pub use offset_for_leader_epoch::{OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse};

@@ -5,7 +5,7 @@
 use core::fmt::Debug;
 
 use libfuzzer_sys::fuzz_target;
-use net_wire::messages::{AlterConfigsRequest, AlterConfigsResponse, ApiVersionsRequest, ApiVersionsResponse, CreatePartitionsRequest, CreatePartitionsResponse, CreateTopicsRequest, CreateTopicsResponse, DeleteRecordsRequest, DeleteRecordsResponse, DeleteTopicsRequest, DeleteTopicsResponse, DescribeClusterRequest, DescribeClusterResponse, DescribeConfigsRequest, DescribeConfigsResponse, DescribeLogDirsRequest, DescribeLogDirsResponse, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse, FetchRequest, FetchResponse, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, InitProducerIdRequest, InitProducerIdResponse, ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, ProduceRequest, ProduceResponse};
+use net_wire::messages::{AlterConfigsRequest, AlterConfigsResponse, ApiVersionsRequest, ApiVersionsResponse, CreatePartitionsRequest, CreatePartitionsResponse, CreateTopicsRequest, CreateTopicsResponse, DeleteRecordsRequest, DeleteRecordsResponse, DeleteTopicsRequest, DeleteTopicsResponse, DescribeClusterRequest, DescribeClusterResponse, DescribeConfigsRequest, DescribeConfigsResponse, DescribeLogDirsRequest, DescribeLogDirsResponse, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse, FetchRequest, FetchResponse, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, InitProducerIdRequest, InitProducerIdResponse, ListConfigResourcesRequest, ListConfigResourcesResponse, ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, ProduceRequest, ProduceResponse};
 use net_wire::{Message, Reader, Writer};
 
 macro_rules! choose {
@@ -30,9 +30,10 @@ fuzz_target!(|data: &[u8]| {
         DescribeClusterRequest DescribeClusterResponse DescribeConfigsRequest DescribeConfigsResponse
         DescribeLogDirsRequest DescribeLogDirsResponse DescribeTopicPartitionsRequest
         DescribeTopicPartitionsResponse FetchRequest FetchResponse IncrementalAlterConfigsRequest
-        IncrementalAlterConfigsResponse InitProducerIdRequest InitProducerIdResponse ListOffsetsRequest
-        ListOffsetsResponse MetadataRequest MetadataResponse OffsetForLeaderEpochRequest
-        OffsetForLeaderEpochResponse ProduceRequest ProduceResponse);
+        IncrementalAlterConfigsResponse InitProducerIdRequest InitProducerIdResponse
+        ListConfigResourcesRequest ListConfigResourcesResponse ListOffsetsRequest ListOffsetsResponse
+        MetadataRequest MetadataResponse OffsetForLeaderEpochRequest OffsetForLeaderEpochResponse
+        ProduceRequest ProduceResponse);
 });
 
 fn read<'a, M: Message<'a> + Debug>(version: u8, body: &'a [u8]) -> Option<(i16, M)> {

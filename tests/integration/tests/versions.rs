@@ -24,9 +24,10 @@ use net_wire::messages::{
     DescribeClusterRequest, DescribeClusterResponse, DescribeConfigsRequest, DescribeConfigsResponse,
     DescribeLogDirsRequest, DescribeLogDirsResponse, DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse, FetchRequest, FetchResponse, IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse, InitProducerIdRequest, InitProducerIdResponse, ListOffsetsRequest,
-    ListOffsetsResponse, MetadataRequest, MetadataResponse, OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse, ProduceRequest, ProduceResponse,
+    IncrementalAlterConfigsResponse, InitProducerIdRequest, InitProducerIdResponse,
+    ListConfigResourcesRequest, ListConfigResourcesResponse, ListOffsetsRequest, ListOffsetsResponse,
+    MetadataRequest, MetadataResponse, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse,
+    ProduceRequest, ProduceResponse,
 };
 use net_wire::{ApiKey, ErrorCode, Uuid, config_resource};
 
@@ -223,6 +224,21 @@ fn a_topics_settings_are_described_in_every_version() {
     let mut setting = Setting::new("versions-described-settings");
     for version in versions(ApiKey::DescribeConfigs) {
         assert_eq!(retention_ms(&mut setting, version), ("604800000".to_owned(), 5), "v{version}");
+    }
+}
+
+#[test]
+fn what_has_settings_is_listed_in_every_version() {
+    let mut setting = Setting::new("versions-listed-settings");
+    for version in versions(ApiKey::ListConfigResources) {
+        let request = ListConfigResourcesRequest { resource_types: Vec::new() };
+        let answer = setting.connection.ask(version, &request);
+        let response: ListConfigResourcesResponse<'_> = answer.body();
+        assert_eq!(response.error_code, ErrorCode::NONE, "v{version}");
+        let listed = &response.config_resources;
+        let topic = listed.iter().find(|listed| listed.resource_type == config_resource::TOPIC);
+        let expected = (version >= 1).then_some(TOPIC);
+        assert_eq!(topic.map(|topic| topic.resource_name), expected, "v{version}: {listed:?}");
     }
 }
 

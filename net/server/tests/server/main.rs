@@ -42,6 +42,7 @@ mod fetch_waits;
 mod hurried;
 mod idempotence;
 mod large_requests;
+mod list_config_resources;
 mod list_offsets;
 mod long_answers;
 mod metadata;

@@ -93,6 +93,8 @@ families! {
     IncrementalAlterConfigsResponse: ours::IncrementalAlterConfigsResponse<'a>;
     InitProducerIdRequest: ours::InitProducerIdRequest<'a>;
     InitProducerIdResponse: ours::InitProducerIdResponse;
+    ListConfigResourcesRequest: ours::ListConfigResourcesRequest;
+    ListConfigResourcesResponse: ours::ListConfigResourcesResponse<'a>;
     ListOffsetsRequest: ours::ListOffsetsRequest<'a>;
     ListOffsetsResponse: ours::ListOffsetsResponse<'a>;
     MetadataRequest: ours::MetadataRequest<'a>;
@@ -113,9 +115,10 @@ macro_rules! for_every_message {
             DescribeClusterRequest DescribeClusterResponse DescribeConfigsRequest DescribeConfigsResponse
             DescribeLogDirsRequest DescribeLogDirsResponse DescribeTopicPartitionsRequest
             DescribeTopicPartitionsResponse FetchRequest FetchResponse IncrementalAlterConfigsRequest
-            IncrementalAlterConfigsResponse InitProducerIdRequest InitProducerIdResponse ListOffsetsRequest
-            ListOffsetsResponse MetadataRequest MetadataResponse OffsetForLeaderEpochRequest
-            OffsetForLeaderEpochResponse ProduceRequest ProduceResponse)
+            IncrementalAlterConfigsResponse InitProducerIdRequest InitProducerIdResponse
+            ListConfigResourcesRequest ListConfigResourcesResponse ListOffsetsRequest ListOffsetsResponse
+            MetadataRequest MetadataResponse OffsetForLeaderEpochRequest OffsetForLeaderEpochResponse
+            ProduceRequest ProduceResponse)
     };
     ($check:ident($argument:expr): $($family:ident)*) => {
         $( $check::<crate::tests::family::$family>($argument); )*

@@ -22,7 +22,8 @@ use net_wire::messages::{
     AlterConfigsRequest, ApiVersionsRequest, CreatePartitionsRequest, CreateTopicsRequest,
     DeleteRecordsRequest, DeleteTopicsRequest, DescribeClusterRequest, DescribeConfigsRequest,
     DescribeLogDirsRequest, DescribeTopicPartitionsRequest, FetchRequest, IncrementalAlterConfigsRequest,
-    InitProducerIdRequest, ListOffsetsRequest, MetadataRequest, OffsetForLeaderEpochRequest, ProduceRequest,
+    InitProducerIdRequest, ListConfigResourcesRequest, ListOffsetsRequest, MetadataRequest,
+    OffsetForLeaderEpochRequest, ProduceRequest,
 };
 use net_wire::{ApiKey, Uuid, config_resource};
 
@@ -72,6 +73,7 @@ impl Catalogue {
                     ApiKey::CreatePartitions => frames.push(create_partitions(version)),
                     ApiKey::DescribeLogDirs => frames.push(describe_log_dirs(version)),
                     ApiKey::DescribeTopicPartitions => frames.push(describe_topic_partitions(version)),
+                    ApiKey::ListConfigResources => frames.push(list_config_resources(version)),
                     ApiKey::DescribeCluster => frames.push(describe_cluster(version)),
                 }
             }
@@ -247,6 +249,11 @@ fn describe_topic_partitions(version: i16) -> Frame {
     let cursor = Some(Cursor { topic_name: VICTIM, partition_index: 0 });
     let request = DescribeTopicPartitionsRequest { topics, response_partition_limit: 1, cursor };
     plain(encode(version, 17, &request))
+}
+
+fn list_config_resources(version: i16) -> Frame {
+    let resource_types = if version < 1 { Vec::new() } else { vec![config_resource::BROKER] };
+    plain(encode(version, 18, &ListConfigResourcesRequest { resource_types }))
 }
 
 fn describe_cluster(version: i16) -> Frame {

@@ -98,6 +98,7 @@ impl Stub {
             | ApiKey::CreatePartitions
             | ApiKey::DescribeLogDirs
             | ApiKey::DescribeTopicPartitions
+            | ApiKey::ListConfigResources
             | ApiKey::DescribeCluster => panic!("nothing is read or changed here: {api}"),
         }
         out
