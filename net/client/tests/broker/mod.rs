@@ -230,8 +230,7 @@ impl Cluster {
             ApiKey::Metadata => self.metadata(&mut reader, version, |response| respond!(response)),
             ApiKey::Produce => {
                 let request = ProduceView::decode(&mut reader, version).unwrap();
-                let state = &mut *self.state.borrow_mut();
-                let response = produce(state, id, &request);
+                let response = produce(&mut self.state.borrow_mut(), id, &request);
                 self.appended.notify();
                 if request.acks != 0 {
                     respond!(response);

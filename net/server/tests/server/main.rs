@@ -50,6 +50,7 @@ mod offset_for_leader_epoch;
 mod produce;
 mod produce_refusals;
 mod producer_ids;
+mod recreated_topics;
 mod request_memory;
 mod restarts;
 mod retention;
