@@ -10,7 +10,7 @@ use core::time::Duration;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use engine_record::NodeId;
+use engine_record::{NodeId, ShardId};
 use engine_store::IDLE_DESCRIPTORS_MAX;
 
 pub use self::own::{OWN_SETTINGS, OwnSetting};
@@ -35,17 +35,50 @@ pub enum Routing {
     Shard,
 }
 
-/// Where the node listens for clients, and what it tells them.
+/// The name of the listener that a node has unless it is told of others.
+pub const DEFAULT_LISTENER: &str = "PLAINTEXT";
+
+/// One place where the node listens for clients, and what those are told that come there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenerConfig {
+    /// The name by which the metadata know it, the same on every node, in capitals.
+    pub name: String,
     /// The address to bind.
     pub address: IpAddr,
     /// Shard 0's port; shard *i* takes the port *i* above. 0 picks a free port for each shard.
     pub port: u16,
-    /// The host clients are told. `None`: the address they reached.
-    pub advertised_host: Option<String>,
-    /// The base port clients are told. `None`: the port of the shard.
-    pub advertised_port: Option<u16>,
+    /// What clients are told.
+    pub advertised: Advertised,
+}
+
+/// What a listener's clients are told of where its shards are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Advertised {
+    /// The address they have reached, and the port of each shard.
+    AsReached,
+    /// This host.
+    Host {
+        /// A name or an address, never an unspecified one.
+        host: String,
+        /// Shard 0's port; shard *i* has the port *i* above. `None`: the ports that the shards listen on.
+        port: Option<u16>,
+    },
+    /// The host and the port of each shard, in order.
+    Each(Vec<(String, u16)>),
+}
+
+impl ListenerConfig {
+    /// The listener of a node that is told of no other: plain text, and the address that clients have reached.
+    #[must_use]
+    pub fn plaintext(address: IpAddr, port: u16) -> Self {
+        Self { name: DEFAULT_LISTENER.to_owned(), address, port, advertised: Advertised::AsReached }
+    }
+
+    /// The port that a shard binds; `None` past the last.
+    #[must_use]
+    pub fn port_of(&self, shard: ShardId) -> Option<u16> {
+        if self.port == 0 { Some(0) } else { self.port.checked_add(shard.0) }
+    }
 }
 
 /// Everything the server needs to know, resolved and checked.
@@ -55,8 +88,8 @@ pub struct Config {
     pub node: NodeId,
     /// The data folder: an absolute path, since clients are told it.
     pub data_folder: PathBuf,
-    /// The clients' listener.
-    pub listener: ListenerConfig,
+    /// The clients' listeners: at least one, each with a name of its own.
+    pub listeners: Vec<ListenerConfig>,
     /// How clients reach partitions.
     pub routing: Routing,
     /// How many shards to run.

@@ -59,7 +59,9 @@ fn of_assignment(error: &AssignmentError) -> ErrorCode {
 pub(crate) fn of_client_batch(error: &ClientBatchError) -> ErrorCode {
     match error {
         ClientBatchError::Corrupt(_) => ErrorCode::CORRUPT_MESSAGE,
-        ClientBatchError::TooLarge { .. } => ErrorCode::MESSAGE_TOO_LARGE,
+        ClientBatchError::TooLarge { .. } | ClientBatchError::TooLargeDecompressed(_) => {
+            ErrorCode::MESSAGE_TOO_LARGE
+        }
         ClientBatchError::InvalidTimestamp(_) => ErrorCode::INVALID_TIMESTAMP,
         ClientBatchError::UnsupportedCompression => ErrorCode::UNSUPPORTED_COMPRESSION_TYPE,
         ClientBatchError::InvalidRecord(_) => ErrorCode::INVALID_RECORD,

@@ -12,7 +12,8 @@ mod tests;
 mod values;
 
 pub use describe::{
-    DescribedSetting, SettingKind, SettingSource, Synonym, is_broker_setting, is_list, is_topic_setting,
+    DescribedSetting, LISTENERS_DEFAULT, SettingKind, SettingSource, Synonym, is_broker_setting, is_list,
+    is_topic_setting,
 };
 pub use explain::{ExplainedSetting, nearest_setting};
 pub use values::{Unit, Values};
@@ -52,6 +53,8 @@ pub struct TopicSettings {
     pub min_insync_replicas: u16,
     /// `flush.mode`.
     pub flush_mode: FlushMode,
+    /// `records.validation`: whether the records of compressed batches are looked at too.
+    pub validates_compressed: bool,
 }
 
 /// Settings of the broker.
@@ -76,10 +79,24 @@ pub struct BrokerSettings {
     pub connections_per_address_max: u32,
     /// `max.incremental.fetch.session.cache.slots`, of each shard; 0 for no fetch sessions.
     pub fetch_sessions_max: u32,
+    /// Where the broker listens.
+    pub listeners: ListenerSettings,
     /// What a topic has unless it says otherwise.
     pub topic: TopicSettings,
     /// What the configuration file says, by name and as written.
     pub written: BTreeMap<String, String>,
+}
+
+/// Where the broker listens and what it tells clients of that, as written; `None` where that isn't said. It is read where
+/// the number of shards is known and names can be looked up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListenerSettings {
+    /// `listeners`.
+    pub listeners: Option<String>,
+    /// `advertised.listeners`.
+    pub advertised: Option<String>,
+    /// `listener.security.protocol.map`.
+    pub protocols: Option<String>,
 }
 
 impl Default for TopicSettings {
@@ -96,6 +113,7 @@ impl Default for TopicSettings {
             timestamp_after_max_ms: 3_600_000,
             min_insync_replicas: 1,
             flush_mode: FlushMode::Quorum,
+            validates_compressed: false,
         }
     }
 }
@@ -112,6 +130,7 @@ impl Default for BrokerSettings {
             connections_max: 16_384,
             connections_per_address_max: 16_384,
             fetch_sessions_max: 1_000,
+            listeners: ListenerSettings::default(),
             topic: TopicSettings::default(),
             written: BTreeMap::new(),
         }
@@ -163,7 +182,7 @@ pub enum SettingError {
 }
 
 /// The names a topic knows.
-pub const TOPIC_SETTINGS: [&str; 13] = [
+pub const TOPIC_SETTINGS: [&str; 14] = [
     "cleanup.policy",
     "compression.type",
     "flush.mode",
@@ -173,6 +192,7 @@ pub const TOPIC_SETTINGS: [&str; 13] = [
     "message.timestamp.before.max.ms",
     "message.timestamp.type",
     "min.insync.replicas",
+    "records.validation",
     "retention.bytes",
     "retention.ms",
     "segment.bytes",
@@ -180,13 +200,16 @@ pub const TOPIC_SETTINGS: [&str; 13] = [
 ];
 
 /// The names the broker knows besides.
-pub const BROKER_SETTINGS: [&str; 26] = [
+pub const BROKER_SETTINGS: [&str; 30] = [
+    "advertised.listeners",
     "auto.create.topics.enable",
     "compression.type",
     "default.replication.factor",
     "delete.topic.enable",
     "fetch.max.bytes",
     "flush.mode",
+    "listener.security.protocol.map",
+    "listeners",
     "log.cleanup.policy",
     "log.index.interval.bytes",
     "log.message.timestamp.after.max.ms",
@@ -206,6 +229,7 @@ pub const BROKER_SETTINGS: [&str; 26] = [
     "message.max.bytes",
     "min.insync.replicas",
     "num.partitions",
+    "records.validation",
     "socket.request.max.bytes",
 ];
 
@@ -229,6 +253,7 @@ impl TopicSettings {
             "message.timestamp.after.max.ms" => self.timestamp_after_max_ms = given.number()?,
             "min.insync.replicas" => self.min_insync_replicas = given.number()?,
             "flush.mode" => self.flush_mode = given.flush_mode()?,
+            "records.validation" => self.validates_compressed = given.records_validation()?,
             // There is nothing to choose.
             _ => given.only()?,
         }
@@ -312,6 +337,13 @@ impl TopicSettings {
                 TimestampType::Create => "CreateTime".to_owned(),
                 TimestampType::LogAppend => "LogAppendTime".to_owned(),
             },
+            "records.validation" => {
+                if self.validates_compressed {
+                    "all".to_owned()
+                } else {
+                    "uncompressed".to_owned()
+                }
+            }
             "flush.mode" => match self.flush_mode {
                 FlushMode::Quorum => "quorum".to_owned(),
                 FlushMode::Isr => "isr".to_owned(),
@@ -371,6 +403,9 @@ impl BrokerSettings {
             "num.partitions" => self.num_partitions = given.number()?,
             "auto.create.topics.enable" => self.auto_create_topics = given.flag()?,
             "delete.topic.enable" => self.delete_topics = given.flag()?,
+            "listeners" => self.listeners.listeners = Some(given.text()?),
+            "advertised.listeners" => self.listeners.advertised = Some(given.text()?),
+            "listener.security.protocol.map" => self.listeners.protocols = Some(given.text()?),
             "fetch.max.bytes" => self.fetch_bytes_max = given.number()?,
             "socket.request.max.bytes" => self.request_bytes_max = given.number()?,
             "max.connections" => self.connections_max = given.number()?,

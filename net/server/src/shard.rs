@@ -7,7 +7,6 @@ use core::cell::{Cell, RefCell};
 use core::ops::Range;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -21,6 +20,7 @@ use replication::metadata::reply::Reply;
 
 use crate::budget::{Budget, Share};
 use crate::config::{Config, Limits};
+use crate::connection::Connection;
 use crate::connections::Connections;
 use crate::control::channel::{ControlError, ControlHandle};
 use crate::disk_space::DiskSpace;
@@ -57,6 +57,8 @@ pub(crate) struct Shard<I: Io> {
     reply_memory: ReplyMemory,
     /// Whose turn it is to make a long answer.
     making: Budget,
+    /// Whose turn it is to decompress a producer's batch.
+    decompressing: Budget,
     lookups: Lookups,
     fetch_sessions: RefCell<FetchSessions>,
     retention: Retention,
@@ -136,6 +138,7 @@ impl<I: Io> Shard<I> {
             list_memory: Budget::new(config.limits.list_bytes),
             reply_memory: ReplyMemory::new(config.limits.reply_bytes),
             making: Budget::new(1),
+            decompressing: Budget::new(1),
             lookups: Lookups::new(),
             fetch_sessions: RefCell::new(FetchSessions::new(SessionLimits {
                 sessions: config.limits.fetch_sessions,
@@ -216,6 +219,11 @@ impl<I: Io> Shard<I> {
         Some(self.making.take(1).await)
     }
 
+    /// Waits for the turn to decompress a producer's batch. Whoever has it waits for nothing but turns of the shard.
+    pub(crate) async fn turn_to_decompress(&self) -> Share {
+        self.decompressing.take(1).await
+    }
+
     pub(crate) fn lookups(&self) -> &Lookups {
         &self.lookups
     }
@@ -242,14 +250,15 @@ impl<I: Io> Shard<I> {
         Rc::clone(&self.image.borrow())
     }
 
-    /// The endpoints of the cluster, as a client that reached `reached` is told.
-    pub(crate) fn endpoints_told(&self, reached: IpAddr) -> Vec<Endpoint> {
-        endpoint::told(&self.image.borrow(), &self.config.listener, self.config.node, reached)
+    /// The endpoints of the cluster, as the client of this connection is told.
+    pub(crate) fn endpoints_told(&self, connection: &Connection<I>) -> Vec<Endpoint> {
+        let listener = &self.config.listeners[connection.listener];
+        endpoint::told(&self.image.borrow(), listener, self.config.node, connection.reached)
     }
 
     /// The same where an answer must name them, else none.
     pub(crate) fn endpoints_told_if(&self, needed: bool, request: &Request<I>) -> Vec<Endpoint> {
-        if needed { self.endpoints_told(request.connection.reached) } else { Vec::new() }
+        if needed { self.endpoints_told(&request.connection) } else { Vec::new() }
     }
 
     /// The broker id that clients send the controller's requests to.

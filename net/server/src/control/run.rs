@@ -3,6 +3,7 @@
 //! Everything that has come while the last turn was being made durable goes into the next one together: one write, one
 //! flush.
 
+use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -20,11 +21,11 @@ use super::channel::{ControlError, ControlRequest, Delta, MorePartitions, NewTop
 use super::create;
 use super::files::{FilesError, Leave, MetadataFiles};
 use super::grow;
-use crate::config::Config;
+use crate::config::{Config, ListenerConfig};
 use crate::disk_space::{self, DiskSpace};
 use crate::endpoint;
 use crate::format::Identity;
-use crate::node::{ControlSeat, Ended, NodeError, ShardEnd};
+use crate::node::{ControlSeat, Ended, ListenerTold, NodeError, ShardEnd};
 
 /// The quorum's tick.
 const TICK: Duration = Duration::from_millis(50);
@@ -63,15 +64,7 @@ async fn run<I: Io>(io: I, mut seat: ControlSeat) -> Result<(), NodeError> {
             return Err(error);
         }
     };
-    let loopback = core::net::IpAddr::V4(core::net::Ipv4Addr::LOCALHOST);
-    let reached =
-        if seat.config.listener.address.is_unspecified() { loopback } else { seat.config.listener.address };
-    seat.registered.answer(Ok(endpoint::told(
-        &control.image,
-        &seat.config.listener,
-        seat.config.node,
-        reached,
-    )));
+    seat.registered.answer(Ok(told_here(&control.image, &seat.config)));
     loop {
         let tick = io.sleep(control.tick());
         let shards = first(seat.requests.receive(), seat.applied.receive());
@@ -97,6 +90,17 @@ async fn run<I: Io>(io: I, mut seat: ControlSeat) -> Result<(), NodeError> {
     }
 }
 
+/// What a client on this machine is told by each listener.
+fn told_here(image: &Image, config: &Config) -> Vec<ListenerTold> {
+    let told = |listener: &ListenerConfig| {
+        let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let reached = if listener.address.is_unspecified() { loopback } else { listener.address };
+        let endpoints = endpoint::told(image, listener, config.node, reached);
+        ListenerTold { name: listener.name.clone(), endpoints }
+    };
+    config.listeners.iter().map(told).collect()
+}
+
 /// Recovers the metadata, waits for the shards to listen, and registers the node.
 async fn start<I: Io>(io: &I, seat: &mut ControlSeat) -> Result<Control<I>, NodeError> {
     let mut control = Control::open(io.clone(), &seat.config, &seat.identity).await?;
@@ -110,7 +114,8 @@ async fn start<I: Io>(io: &I, seat: &mut ControlSeat) -> Result<Control<I>, Node
     for shard in &mut seat.shards {
         let listening = shard.listening.take().expect("a shard begins to listen once").wait().await??;
         clean_start &= listening.is_clean;
-        endpoints.push(endpoint::register(&seat.config.listener, shard.shard, listening.address));
+        let bound = seat.config.listeners.iter().zip(&listening.addresses);
+        endpoints.extend(bound.map(|(listener, bound)| endpoint::register(listener, shard.shard, *bound)));
     }
     control.register(&seat.config, &seat.identity, endpoints, clean_start).await?;
     control.shards = core::mem::take(&mut seat.shards);

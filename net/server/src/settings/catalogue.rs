@@ -4,7 +4,7 @@
 
 use super::SettingKind::{self, Boolean, Int, List, Long, Text};
 use super::Unit::{Bytes, Count, Hours, Milliseconds, Minutes};
-use super::Values::{self, Flag, Limit, Number, OneOf, Only};
+use super::Values::{self, Flag, Limit, Number, OneOf, Only, Written};
 use super::{FETCH_BYTES_MAX, PARTITIONS_MAX};
 
 /// A setting of topics.
@@ -62,7 +62,7 @@ const COUNT_MAX: i64 = u32::MAX as i64;
 
 /// By name.
 #[rustfmt::skip]
-pub(super) static TOPIC: [TopicEntry; 13] = [
+pub(super) static TOPIC: [TopicEntry; 14] = [
     topic("cleanup.policy", (List, Only("delete")), &["log.cleanup.policy"],
         "What becomes of old records: `delete` removes whole segments by retention.ms and retention.bytes."),
     topic("compression.type", (Text, Only("producer")), &["compression.type"],
@@ -81,6 +81,8 @@ pub(super) static TOPIC: [TopicEntry; 13] = [
         "Whose timestamps records keep: the producer's (`CreateTime`) or the broker's (`LogAppendTime`)."),
     topic("min.insync.replicas", count(1, 32), &["min.insync.replicas"],
         "How many replicas must be in sync for acks=all to be taken and for records to be committed."),
+    topic("records.validation", (Text, OneOf(&["uncompressed", "all"])), &["records.validation"],
+        "Whose records are looked at one by one before they are taken: those of `uncompressed` batches, or of `all`, which costs their decompression."),
     topic("retention.bytes", (Long, Limit(Bytes)), &["log.retention.bytes"],
         "How many bytes of a partition are kept; older segments beyond that are deleted. -1 for no limit."),
     topic("retention.ms", (Long, Limit(Milliseconds)), &["log.retention.ms", "log.retention.minutes", "log.retention.hours"],
@@ -93,7 +95,9 @@ pub(super) static TOPIC: [TopicEntry; 13] = [
 
 /// By name.
 #[rustfmt::skip]
-pub(super) static BROKER: [BrokerEntry; 13] = [
+pub(super) static BROKER: [BrokerEntry; 16] = [
+    broker("advertised.listeners", (List, Written("addresses as NAME://HOST:PORT")),
+        "Where clients of each listener are told to come, as NAME://HOST:PORT: shard i is at the port i above, or there is one for each shard. Without: where they have come to."),
     broker("auto.create.topics.enable", (Boolean, Flag),
         "Whether a topic that a producer or consumer asks for is created where it doesn't exist."),
     broker("default.replication.factor", (Int, Only("1")),
@@ -102,6 +106,10 @@ pub(super) static BROKER: [BrokerEntry; 13] = [
         "Whether topics may be deleted."),
     broker("fetch.max.bytes", bytes(1024, FETCH_BYTES_MAX as i64),
         "The most bytes of records that one fetch is answered with, but for a single larger batch."),
+    broker("listener.security.protocol.map", (Text, Written("protocols as NAME:PROTOCOL")),
+        "The protocol of each listener, as NAME:PROTOCOL with commas between; PLAINTEXT is served."),
+    broker("listeners", (List, Written("addresses as NAME://HOST:PORT")),
+        "Where the broker listens, as NAME://HOST:PORT with commas between; shard i listens on the port i above."),
     broker("log.retention.check.interval.ms", milliseconds(1),
         "How long between two looks for records to be deleted, in milliseconds."),
     broker("log.retention.hours", (Int, Limit(Hours)),

@@ -78,6 +78,8 @@ pub enum Values {
     },
     /// A whole number from 0, or -1 for no limit.
     Limit(Unit),
+    /// Text that is read later; what it says, and how that is written.
+    Written(&'static str),
 }
 
 impl Values {
@@ -86,7 +88,7 @@ impl Values {
     pub const fn unit(self) -> Option<&'static str> {
         match self {
             Self::Number { unit, .. } | Self::Limit(unit) => unit.name(),
-            Self::Flag | Self::OneOf(_) | Self::Only(_) => None,
+            Self::Flag | Self::OneOf(_) | Self::Only(_) | Self::Written(_) => None,
         }
     }
 }
@@ -100,6 +102,7 @@ impl fmt::Display for Values {
             Self::Only(word) => write!(f, "`{word}`, the only one that is carried out"),
             Self::Number { unit, min, max: i64::MAX } => write!(f, "{} from {min}", unit.words()),
             Self::Number { unit, min, max } => write!(f, "{} from {min} to {max}", unit.words()),
+            Self::Written(what) => f.write_str(what),
             Self::Limit(_) => write!(f, "a number from 0 to {}, or -1 for no limit", i64::MAX),
         }
     }
@@ -136,10 +139,18 @@ impl Given<'_> {
         let range = match self.values {
             Values::Number { min, max, .. } => min..=max,
             Values::Limit(_) => -1..=i64::MAX,
-            Values::Flag | Values::OneOf(_) | Values::Only(_) => return Err(self.wrong()),
+            Values::Flag | Values::OneOf(_) | Values::Only(_) | Values::Written(_) => {
+                return Err(self.wrong());
+            }
         };
         let number = self.value.trim().parse().ok().filter(|number| range.contains(number));
         number.and_then(|number| N::try_from(number).ok()).ok_or_else(|| self.wrong())
+    }
+
+    /// Text, to be read where more is known.
+    pub(super) fn text(self) -> Result<String, SettingError> {
+        let is_text = !self.value.trim().is_empty() && !self.value.contains(char::is_control);
+        if is_text { Ok(self.value.to_owned()) } else { Err(self.wrong()) }
     }
 
     pub(super) fn flag(self) -> Result<bool, SettingError> {
@@ -161,7 +172,9 @@ impl Given<'_> {
     pub(super) fn span_unless_unlimited(self) -> Result<Option<Duration>, SettingError> {
         let unit = match self.values {
             Values::Number { unit, .. } | Values::Limit(unit) => unit.milliseconds(),
-            Values::Flag | Values::OneOf(_) | Values::Only(_) => return Err(self.wrong()),
+            Values::Flag | Values::OneOf(_) | Values::Only(_) | Values::Written(_) => {
+                return Err(self.wrong());
+            }
         };
         let span = self.unless_unlimited()?;
         Ok(span.map(|units| Duration::from_millis(units.saturating_mul(unit))))
@@ -171,6 +184,15 @@ impl Given<'_> {
         match self.value.trim() {
             "CreateTime" => Ok(TimestampType::Create),
             "LogAppendTime" => Ok(TimestampType::LogAppend),
+            _ => Err(self.wrong()),
+        }
+    }
+
+    /// Whether all records are validated.
+    pub(super) fn records_validation(self) -> Result<bool, SettingError> {
+        match self.value.trim() {
+            "uncompressed" => Ok(false),
+            "all" => Ok(true),
             _ => Err(self.wrong()),
         }
     }
@@ -193,7 +215,11 @@ impl Given<'_> {
                 let (name, value) = (self.name.to_owned(), self.value.to_owned());
                 Err(SettingError::Unsupported { name, value, supported })
             }
-            Values::Flag | Values::OneOf(_) | Values::Number { .. } | Values::Limit(_) => Err(self.wrong()),
+            Values::Flag
+            | Values::OneOf(_)
+            | Values::Number { .. }
+            | Values::Limit(_)
+            | Values::Written(_) => Err(self.wrong()),
         }
     }
 }

@@ -44,6 +44,7 @@ mod idempotence;
 mod large_requests;
 mod list_config_resources;
 mod list_offsets;
+mod listeners;
 mod long_answers;
 mod metadata;
 mod offset_for_leader_epoch;

@@ -49,12 +49,7 @@ pub(crate) fn config(shards: u16) -> Config {
     Config {
         node: NodeId(1),
         data_folder: FOLDER.into(),
-        listener: ListenerConfig {
-            address: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-            port: PORT,
-            advertised_host: None,
-            advertised_port: None,
-        },
+        listeners: vec![ListenerConfig::plaintext(IpAddr::V4(Ipv4Addr::UNSPECIFIED), PORT)],
         routing: Routing::Shard,
         shards,
         broker: BrokerSettings::default(),

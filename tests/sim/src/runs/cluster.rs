@@ -101,12 +101,7 @@ impl Cluster {
         Config {
             node: NodeId(1),
             data_folder: FOLDER.into(),
-            listener: ListenerConfig {
-                address: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-                port: PORT,
-                advertised_host: None,
-                advertised_port: None,
-            },
+            listeners: vec![ListenerConfig::plaintext(IpAddr::V4(Ipv4Addr::UNSPECIFIED), PORT)],
             routing: Routing::Shard,
             shards: u16::try_from(self.setting.chance.pick(1..=3)).expect("shards are few"),
             broker: self.broker.clone(),
