@@ -75,14 +75,25 @@ pub(crate) async fn is_any_unknown<I: Io>(
 /// # Errors
 /// As the system says; what is left can be deleted again.
 pub(crate) async fn delete_topic<I: Io>(shard: &Rc<Shard<I>>, topic: TopicId) -> Result<(), StoreError> {
+    for at in partitions_of(shard, topic).await? {
+        delete_partition(shard, at).await?;
+    }
+    delete_topic_folder(shard, topic).await
+}
+
+/// What disk and checkpoints have of a topic.
+///
+/// # Errors
+/// As the system says.
+pub(crate) async fn partitions_of<I: Io>(
+    shard: &Shard<I>,
+    topic: TopicId,
+) -> Result<BTreeSet<TopicPartition>, DiskError> {
     let mut partitions = shard.checkpointer.unopened_partitions(topic);
     let names = list(&shard.io, &shard.layout.topic(topic)).await?;
     let on_disk = names.iter().filter_map(|name| layout::partition_index(name));
     partitions.extend(on_disk.map(|partition| TopicPartition { topic, partition }));
-    for at in partitions {
-        delete_partition(shard, at).await?;
-    }
-    delete_topic_folder(shard, topic).await
+    Ok(partitions)
 }
 
 /// The names in a folder; none where it isn't there.
