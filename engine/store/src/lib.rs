@@ -83,6 +83,7 @@ pub use error::{
 };
 pub use flush::FlushInterest;
 pub use metrics::StoreMetrics;
+pub use orphans::holds_segments;
 pub use partition_log::PartitionLog;
 pub use read::timestamp::TimestampedOffset;
 pub use read::{Piece, Read, ReadRequest};

@@ -96,6 +96,17 @@ pub(crate) async fn partitions_of<I: Io>(
     Ok(partitions)
 }
 
+/// Whether a folder has segments of any topic's partitions: records, or the offset at which a log goes on.
+///
+/// # Errors
+/// As the system says.
+pub async fn holds_segments<I: Io>(io: &I, folder: &Path) -> Result<bool, DiskError> {
+    let layout = Layout::new(folder);
+    let topics = list(io, &layout.topics()).await?;
+    let topics: BTreeSet<_> = topics.iter().filter_map(|name| layout::topic_id(name)).collect();
+    is_any_unknown(io, &layout, &Entries::new(), &topics).await
+}
+
 /// The names in a folder; none where it isn't there.
 async fn list<I: Io>(io: &I, folder: &Path) -> Result<Vec<PathBuf>, DiskError> {
     match io.list_folder(folder).await {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use engine_io::{Closed, Receiver, Reply, ReplySlot, Sender, mailbox, reply};
 use engine_record::ShardId;
-use engine_store::{FlushScope, StoreError};
+use engine_store::StoreError;
 use replication::metadata::image::Image;
 
 use crate::config::Config;
@@ -18,6 +18,8 @@ use crate::control::channel::{
 };
 use crate::endpoint::Endpoint;
 use crate::format::Identity;
+use crate::log_directories::failures::{DirectoryFailures, failures};
+use crate::log_directories::{LogDirectory, LogDirectoryView};
 use crate::metrics::ShardSnapshot;
 
 /// How many questions to one shard may wait.
@@ -114,6 +116,8 @@ pub struct Opened {
     pub is_clean: bool,
     /// What recovery had to scan, in bytes.
     pub scanned_bytes: u64,
+    /// The log directories, and what of the shard lies in each.
+    pub log_directories: Vec<LogDirectoryView>,
     /// From the shard's start to its first client.
     pub took: Duration,
 }
@@ -149,7 +153,9 @@ pub struct Ended {
 pub struct ShardSeat {
     pub(crate) shard: ShardId,
     pub(crate) config: Config,
-    pub(crate) flush_scope: FlushScope,
+    pub(crate) directories: Vec<LogDirectory>,
+    /// Taken when the shard begins.
+    pub(crate) failures: Option<DirectoryFailures>,
     pub(crate) control: ControlHandle,
     /// The metadata at the shard's start, to which the deltas are applied.
     pub(crate) image: Reply<Arc<Image>>,
@@ -195,12 +201,12 @@ pub struct NodeHandle {
     control_left: usize,
 }
 
-/// Makes the parts of a node.
+/// Makes the parts of a node whose partitions lie in `directories`, of which at least one is online.
 #[must_use]
 pub fn assemble(
     config: &Config,
     identity: &Identity,
-    flush_scope: FlushScope,
+    directories: &[LogDirectory],
 ) -> (Vec<ShardSeat>, ControlSeat, NodeHandle) {
     let (control, requests) = requests();
     let (bell, rings) = mailbox(1);
@@ -218,7 +224,8 @@ pub fn assemble(
         shards_left: usize::from(config.shards),
         control_left: 1,
     };
-    for shard in (0..config.shards).map(ShardId) {
+    let failures = failures(directories.len(), config.shards);
+    for (shard, failures) in (0..config.shards).map(ShardId).zip(failures) {
         let (deltas, received) = mailbox(DELTAS_MAX);
         let (image, imaged) = reply();
         let (report, view) = applied(&bell);
@@ -228,7 +235,8 @@ pub fn assemble(
         seats.push(ShardSeat {
             shard,
             config: config.clone(),
-            flush_scope,
+            directories: directories.to_vec(),
+            failures: Some(failures),
             control: control.clone(),
             image: imaged,
             deltas: received,

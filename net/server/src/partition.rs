@@ -27,6 +27,8 @@ pub(crate) struct Partition<I: Io> {
     /// Where the log started when that was last looked at.
     log_start: Cell<Offset>,
     closed: Cell<bool>,
+    /// Whether that is because its log directory has failed.
+    failed: Cell<bool>,
 }
 
 /// Why an offset isn't waited for any longer.
@@ -34,6 +36,8 @@ pub(crate) struct Partition<I: Io> {
 pub(crate) enum NotReached {
     /// The partition was deleted, moved away, or its shard is stopping.
     Closed,
+    /// Its log directory has failed.
+    Failed,
     /// By the settings of now, fewer replicas are in sync than must be.
     TooFewInSync,
 }
@@ -60,9 +64,9 @@ impl<I: Io> Partition<I> {
         )?;
         log.advance_high_watermark(leader.high_watermark());
         let (moved, log_start) = (Signal::new(), Cell::new(offsets.log_start));
-        let (leader, closed) = (RefCell::new(leader), Cell::new(false));
+        let (leader, closed, failed) = (RefCell::new(leader), Cell::new(false), Cell::new(false));
         let settings = RefCell::new(settings);
-        Ok(Self { log, node, settings, leader, moved, log_start, closed })
+        Ok(Self { log, node, settings, leader, moved, log_start, closed, failed })
     }
 
     pub(crate) fn log(&self) -> &PartitionLog<I> {
@@ -146,6 +150,12 @@ impl<I: Io> Partition<I> {
         self.moved.notify();
     }
 
+    /// Ends all waits: its log directory has failed.
+    pub(crate) fn fail(&self) {
+        self.failed.set(true);
+        self.close();
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.get()
     }
@@ -163,7 +173,7 @@ impl<I: Io> Partition<I> {
                 return Ok(());
             }
             if self.closed.get() {
-                return Err(NotReached::Closed);
+                return Err(if self.failed.get() { NotReached::Failed } else { NotReached::Closed });
             }
             if !self.has_min_insync() {
                 return Err(NotReached::TooFewInSync);

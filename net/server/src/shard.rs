@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use engine_io::{Io, Tasks};
 use engine_record::{LeaderEpoch, PartitionIndex, ProducerId, ShardId, TopicId, TopicPartition};
-use engine_store::{Store, StoreError};
+use engine_store::{StoreError, StoreFailure};
 use net_wire::ErrorCode;
 use replication::metadata::commands::{AlterTopic, Command};
 use replication::metadata::image::{Image, Topic, broker_id};
@@ -24,6 +24,8 @@ use crate::control::channel::{ControlError, ControlHandle};
 use crate::dispatch::Request;
 use crate::endpoint::{self, Endpoint};
 use crate::fetch_sessions::{FetchSessions, SessionLimits};
+use crate::log_directories::placement::DirectoryIndex;
+use crate::log_directories::{LogDirectories, LogDirectoryView, Look, failure_of};
 use crate::lookups::Lookups;
 use crate::metrics::{Metrics, ShardSnapshot};
 use crate::notices::{Notice, Notices};
@@ -39,7 +41,7 @@ pub(crate) struct Shard<I: Io> {
     io: I,
     id: ShardId,
     config: Config,
-    store: Store<I>,
+    directories: LogDirectories<I>,
     control: ControlHandle,
     /// The metadata as far as this shard has applied it.
     image: RefCell<Rc<Image>>,
@@ -104,7 +106,7 @@ impl<I: Io> Shard<I> {
         io: I,
         id: ShardId,
         config: Config,
-        store: Store<I>,
+        directories: LogDirectories<I>,
         control: ControlHandle,
         image: Image,
     ) -> Self {
@@ -125,7 +127,7 @@ impl<I: Io> Shard<I> {
             })),
             retention: Retention::new(),
             config,
-            store,
+            directories,
             control,
             image: RefCell::new(Rc::new(image)),
             partitions: RefCell::default(),
@@ -154,8 +156,13 @@ impl<I: Io> Shard<I> {
         &self.config.limits
     }
 
-    pub(crate) fn store(&self) -> &Store<I> {
-        &self.store
+    pub(crate) fn directories(&self) -> &LogDirectories<I> {
+        &self.directories
+    }
+
+    /// The log directories, and what of this shard lies in each.
+    pub(crate) fn log_directories(&self) -> Vec<LogDirectoryView> {
+        self.directories.views()
     }
 
     pub(crate) fn control(&self) -> &ControlHandle {
@@ -344,19 +351,56 @@ impl<I: Io> Shard<I> {
     async fn remove_files(&self, topic: TopicId, dropped: Vec<TopicPartition>) {
         self.reopening.rests(topic).await;
         for id in dropped {
-            match self.store.delete_partition(id).await {
-                // Another shard was the last to remove something, and has removed the topic's folder too.
-                Err(StoreError::Disk(error)) if error.kind == ErrorKind::NotFound => {}
+            for store in self.directories.release(id) {
+                match store.delete_partition(id).await {
+                    // Another shard was the last to remove something, and has removed the topic's folder too.
+                    Err(StoreError::Disk(error)) if error.kind == ErrorKind::NotFound => {}
+                    // Its directory has failed: whoever starts with it again finds an orphan.
+                    Err(StoreError::Failed(_)) => {}
+                    Err(error) => {
+                        tracing::error!(%id, %error, "a deleted partition's files could not be removed")
+                    }
+                    Ok(()) => {}
+                }
+            }
+        }
+        let stores: Vec<_> = self.directories.online().map(|(_, store)| store.clone()).collect();
+        for store in stores {
+            match store.delete_topic_folder(topic).await {
+                Err(StoreError::Disk(error)) if error.kind == ErrorKind::DirectoryNotEmpty => {}
                 Err(error) => {
-                    tracing::error!(%id, %error, "a deleted partition's files could not be removed")
+                    tracing::error!(%topic, %error, "a deleted topic's folder could not be removed")
                 }
                 Ok(()) => {}
             }
         }
-        match self.store.delete_topic_folder(topic).await {
-            Err(StoreError::Disk(error)) if error.kind == ErrorKind::DirectoryNotEmpty => {}
-            Err(error) => tracing::error!(%topic, %error, "a deleted topic's folder could not be removed"),
-            Ok(()) => {}
+    }
+
+    /// Looks in which directories the partitions of a topic lie. One that can't be looked at has failed.
+    pub(crate) async fn look_for(&self, topic: TopicId) -> Look {
+        loop {
+            match self.directories.look_for(topic).await {
+                Ok(look) => return look,
+                Err((directory, error)) => {
+                    let path = &self.directories.views()[directory.0].path;
+                    self.lose_directory(directory, &failure_of(&error, path));
+                }
+            }
+        }
+    }
+
+    /// A log directory has failed, on this shard or another: what lies in it is offline, and the rest goes on.
+    pub(crate) fn lose_directory(&self, directory: DirectoryIndex, failure: &StoreFailure) {
+        let lost = self.directories.take_offline(directory, failure).unwrap_or_default();
+        let mut partitions = self.partitions.borrow_mut();
+        for id in lost {
+            if let Some(hosted) = partitions.get_mut(&id)
+                && let Hosted::Open(partition) = core::mem::replace(hosted, Hosted::Offline)
+            {
+                partition.fail();
+            }
+            // No time opens it again.
+            self.reopening.settle(id);
         }
     }
 
@@ -364,19 +408,21 @@ impl<I: Io> Shard<I> {
     /// that the image at the start doesn't know are then deleted ones, and not new ones.
     pub(crate) fn remove_orphans(self: &Rc<Self>) {
         let image = self.image();
-        let orphans = self.store.orphans(|topic| image.topic(topic).is_some());
-        if orphans.is_empty() {
-            return;
-        }
-        let shard = Rc::clone(self);
-        self.background.spawn(&self.io, async move {
-            for topic in orphans {
-                match shard.store.delete_topic(topic).await {
-                    Ok(()) => tracing::warn!(%topic, "removed what was left of a deleted topic"),
-                    Err(error) => tracing::error!(%topic, %error, "the rest of a deleted topic stays"),
-                }
+        for (_, store) in self.directories.online() {
+            let orphans = store.orphans(|topic| image.topic(topic).is_some());
+            if orphans.is_empty() {
+                continue;
             }
-        });
+            let store = store.clone();
+            self.background.spawn(&self.io, async move {
+                for topic in orphans {
+                    match store.delete_topic(topic).await {
+                        Ok(()) => tracing::warn!(%topic, "removed what was left of a deleted topic"),
+                        Err(error) => tracing::error!(%topic, %error, "the rest of a deleted topic stays"),
+                    }
+                }
+            });
+        }
     }
 
     /// Brings every partition to the leader epoch of the image.
@@ -492,7 +538,8 @@ impl<I: Io> Shard<I> {
             mailbox_messages: engine_io::messages_passed(),
             questions: self.metrics.questions(),
             latencies: self.metrics.latencies(),
-            store: self.store.metrics(),
+            store: self.directories.metrics(),
+            log_directories: self.log_directories(),
         }
     }
 }

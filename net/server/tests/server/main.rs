@@ -39,6 +39,7 @@ mod hurried;
 mod idempotence;
 mod large_requests;
 mod list_offsets;
+mod log_directories;
 mod long_answers;
 mod metadata;
 mod offset_for_leader_epoch;

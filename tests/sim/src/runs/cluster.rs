@@ -10,6 +10,7 @@ use engine_record::NodeId;
 use engine_store::FlushScope;
 use net_server::config::{Config, Limits, ListenerConfig, Routing};
 use net_server::format::{Unformatted, prepare};
+use net_server::log_directories::LogDirectory;
 use net_server::node::{NodeHandle, assemble};
 use net_server::settings::BrokerSettings;
 use net_server::{run_control, run_shard};
@@ -81,7 +82,8 @@ impl Cluster {
         let (identity, _) = prepare(&io, Path::new(FOLDER), config.node, Unformatted::Create)
             .await
             .map_err(|error| format!("the data folder is refused: {error}"))?;
-        let (seats, control, handle) = assemble(&config, &identity, self.flush_scope);
+        let (seats, control, handle) =
+            assemble(&config, &identity, &[LogDirectory::online(FOLDER, self.flush_scope)]);
         // How each part ends is told through the handle.
         let mut tasks = vec![io.spawn({
             let io = io.clone();
