@@ -30,7 +30,7 @@ pub(crate) fn of_control(error: &ControlError) -> ErrorCode {
         ControlError::NotController | ControlError::StaleIncarnation => ErrorCode::NOT_CONTROLLER,
         ControlError::SettingNamedTwice => ErrorCode::INVALID_CONFIG,
         ControlError::ProducerIdsExhausted | ControlError::TopicIdTaken => ErrorCode::UNKNOWN_SERVER_ERROR,
-        ControlError::NoSpace => ErrorCode::KAFKA_STORAGE_ERROR,
+        ControlError::NoSpace | ControlError::LowSpace(_) => ErrorCode::KAFKA_STORAGE_ERROR,
         ControlError::Busy => ErrorCode::THROTTLING_QUOTA_EXCEEDED,
         ControlError::Stopped => ErrorCode::NOT_CONTROLLER,
     }
@@ -52,7 +52,9 @@ fn of_assignment(error: &AssignmentError) -> ErrorCode {
 pub(crate) fn of_client_batch(error: &ClientBatchError) -> ErrorCode {
     match error {
         ClientBatchError::Corrupt(_) => ErrorCode::CORRUPT_MESSAGE,
-        ClientBatchError::TooLarge { .. } => ErrorCode::MESSAGE_TOO_LARGE,
+        ClientBatchError::TooLarge { .. } | ClientBatchError::TooLargeDecompressed(_) => {
+            ErrorCode::MESSAGE_TOO_LARGE
+        }
         ClientBatchError::InvalidTimestamp(_) => ErrorCode::INVALID_TIMESTAMP,
         ClientBatchError::UnsupportedCompression => ErrorCode::UNSUPPORTED_COMPRESSION_TYPE,
         ClientBatchError::InvalidRecord(_) => ErrorCode::INVALID_RECORD,

@@ -24,6 +24,7 @@ use engine_store::{
 };
 
 use crate::config::Config;
+use crate::disk_space::DiskSpace;
 use crate::node::NodeError;
 use failures::DirectoryFailures;
 use placement::{DirectoryIndex, Found, Placement, Unplaced};
@@ -60,6 +61,14 @@ pub struct LogDirectoryView {
     pub partitions: Vec<TopicPartition>,
 }
 
+/// What a shard is given to open its log directories: all of it by directory, in the same order.
+pub(crate) struct DirectoriesShare {
+    pub(crate) directories: Vec<LogDirectory>,
+    pub(crate) failures: DirectoryFailures,
+    /// How full the drive of each is.
+    pub(crate) spaces: Vec<DiskSpace>,
+}
+
 /// The log directories of one shard, in the order of the configuration.
 pub(crate) struct LogDirectories<I: Io> {
     directories: Vec<Directory<I>>,
@@ -74,6 +83,14 @@ struct Directory<I: Io> {
     path: PathBuf,
     /// `None` where it was offline when the shard began.
     store: Option<Store<I>>,
+    space: DiskSpace,
+}
+
+/// Where a partition is to be opened.
+pub(crate) struct Place<I: Io> {
+    pub(crate) store: Store<I>,
+    /// How full the drive is there.
+    pub(crate) space: DiskSpace,
 }
 
 /// Where the partitions of a topic were found, of those that aren't open.
@@ -116,12 +133,11 @@ impl<I: Io> LogDirectories<I> {
         io: &I,
         shard: ShardId,
         config: &Config,
-        directories: &[LogDirectory],
-        failures: DirectoryFailures,
+        DirectoriesShare { directories, failures, spaces }: DirectoriesShare,
     ) -> Result<(Self, bool), NodeError> {
         let mut opened = Vec::with_capacity(directories.len());
         let (mut is_clean, mut first_error, mut resources) = (true, None, None);
-        for (index, directory) in directories.iter().enumerate() {
+        for (index, (directory, space)) in directories.iter().zip(spaces).enumerate() {
             let mut store = None;
             if directory.offline.is_none() {
                 let config = store_config(shard, config, directory);
@@ -145,7 +161,7 @@ impl<I: Io> LogDirectories<I> {
                     }
                 }
             }
-            opened.push(Directory { path: directory.path.clone(), store });
+            opened.push(Directory { path: directory.path.clone(), store, space });
         }
         if let Some(error) = first_error
             && opened.iter().all(|directory| directory.store.is_none())
@@ -192,21 +208,25 @@ impl<I: Io> LogDirectories<I> {
         Ok(Look::Found(found))
     }
 
-    /// The store in which a partition is to be opened.
-    pub(crate) fn place(&self, at: TopicPartition, look: &Look) -> Result<Store<I>, PlaceError> {
+    /// Where a partition is to be opened. A new one goes to a drive that takes records, where there is one.
+    pub(crate) fn place(&self, at: TopicPartition, look: &Look) -> Result<Place<I>, PlaceError> {
         let found = match look {
             Look::NewTopic => Found::NewTopic,
             Look::Found(found) => Found::In(found.get(&at.partition).map_or(&[], Vec::as_slice)),
             Look::Failed(error) => return Err(PlaceError::Look(error.clone())),
         };
-        let placed = self.placement.borrow_mut().place(at, found);
+        let is_full =
+            |directory: DirectoryIndex| self.directories[directory.0].space.check_records().is_err();
+        let placed = self.placement.borrow_mut().place(at, found, is_full);
         let name = |directory| self.path(directory).display().to_string();
         let directory = placed.map_err(|unplaced| match unplaced {
             Unplaced::InTwo(first, second) => PlaceError::InTwo { first: name(first), second: name(second) },
             Unplaced::Offline(directory) => PlaceError::Offline(name(directory)),
             Unplaced::Nowhere => PlaceError::Nowhere,
         })?;
-        Ok(self.directories[directory.0].store.clone().expect("a directory without a store is offline"))
+        let Directory { store, space, .. } = &self.directories[directory.0];
+        let store = store.clone().expect("a directory without a store is offline");
+        Ok(Place { store, space: space.clone() })
     }
 
     /// The partition is to go: the stores that may have something of it. Those of a directory that is offline keep it

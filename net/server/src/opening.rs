@@ -13,7 +13,7 @@ use replication::metadata::commands::Command;
 use replication::metadata::image::{self, Image, Topic};
 
 use crate::deltas::Deltas;
-use crate::log_directories::{Look, PlaceError};
+use crate::log_directories::{Look, Place, PlaceError};
 use crate::partition::Partition;
 use crate::settings::TopicSettings;
 use crate::shard::{Hosted, Shard};
@@ -182,10 +182,10 @@ impl<'a, I: Io> Opening<'a, I> {
         id: TopicPartition,
         partition: &image::Partition,
     ) -> Result<Partition<I>, OpenError> {
-        let store = self.shard.directories().place(id, &self.look.borrow())?;
+        let Place { store, space } = self.shard.directories().place(id, &self.look.borrow())?;
         let config = self.settings.log_config();
         let log = store.open_partition(id, &self.topic.name, config, partition.leader_epoch).await?;
-        Ok(Partition::lead(self.shard.config().node, partition, log, Rc::clone(&self.settings))?)
+        Ok(Partition::lead(self.shard.config().node, partition, (log, space), Rc::clone(&self.settings))?)
     }
 
     /// Opens one that could not be opened before; whether it is open.

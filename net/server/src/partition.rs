@@ -14,6 +14,7 @@ use engine_store::{LogOffsets, PartitionLog, StoreError};
 use replication::leader::{LeaderError, LeaderState, Progress};
 use replication::metadata::image;
 
+use crate::disk_space::DiskSpace;
 use crate::settings::TopicSettings;
 
 /// A partition led by this shard.
@@ -22,6 +23,8 @@ pub(crate) struct Partition<I: Io> {
     node: NodeId,
     settings: RefCell<Rc<TopicSettings>>,
     leader: RefCell<LeaderState>,
+    /// How full the drive is that the log lies on.
+    space: DiskSpace,
     /// Given when the high watermark or the log's start has moved, or the partition is closed.
     moved: Signal,
     /// Where the log started when that was last looked at.
@@ -50,7 +53,7 @@ impl<I: Io> Partition<I> {
     pub(crate) fn lead(
         node: NodeId,
         partition: &image::Partition,
-        log: PartitionLog<I>,
+        (log, space): (PartitionLog<I>, DiskSpace),
         settings: Rc<TopicSettings>,
     ) -> Result<Self, LeaderError> {
         let offsets = log.offsets();
@@ -66,11 +69,15 @@ impl<I: Io> Partition<I> {
         let (moved, log_start) = (Signal::new(), Cell::new(offsets.log_start));
         let (leader, closed, failed) = (RefCell::new(leader), Cell::new(false), Cell::new(false));
         let settings = RefCell::new(settings);
-        Ok(Self { log, node, settings, leader, moved, log_start, closed, failed })
+        Ok(Self { log, node, settings, leader, space, moved, log_start, closed, failed })
     }
 
     pub(crate) fn log(&self) -> &PartitionLog<I> {
         &self.log
+    }
+
+    pub(crate) fn disk_space(&self) -> &DiskSpace {
+        &self.space
     }
 
     /// The settings in force. They may be others after an await.

@@ -8,11 +8,10 @@ use engine_io::{Io, ListenMode, Listener, Receiver, Tasks, first};
 use engine_store::{Store, StoreError};
 use replication::metadata::commands::Command;
 
-use crate::config::Config;
 use crate::control::channel::{AppliedReport, Delta};
 use crate::deltas::Deltas;
 use crate::hurrying;
-use crate::listener;
+use crate::listener::{self, Bound};
 use crate::log_directories::LogDirectories;
 use crate::log_directories::placement::DirectoryIndex;
 use crate::node::{Ended, Listening, NodeError, Opened, ShardCommand, ShardSeat};
@@ -41,7 +40,7 @@ pub async fn run_shard<I: Io>(io: I, seat: ShardSeat) -> Result<(), NodeError> {
 async fn run<I: Io>(io: I, mut seat: ShardSeat) -> Result<(), NodeError> {
     let begun_at = io.now();
     let begun = begin(&io, &mut seat).await;
-    let (listener, directories, is_clean) = match begun {
+    let (listeners, directories, is_clean) = match begun {
         Ok(begun) => begun,
         Err(error) => {
             seat.listening.answer(Err(error.clone()));
@@ -49,8 +48,8 @@ async fn run<I: Io>(io: I, mut seat: ShardSeat) -> Result<(), NodeError> {
             return Err(error);
         }
     };
-    let address = listener.local_address();
-    seat.listening.answer(Ok(Listening { address, is_clean }));
+    let addresses: Vec<_> = listeners.iter().map(|bound| bound.listener.local_address()).collect();
+    seat.listening.answer(Ok(Listening { addresses: addresses.clone(), is_clean }));
     let Ok(image) = seat.image.wait().await else {
         seat.opened.answer(Err(NodeError::PeerStopped));
         return Err(NodeError::PeerStopped);
@@ -61,10 +60,10 @@ async fn run<I: Io>(io: I, mut seat: ShardSeat) -> Result<(), NodeError> {
     let offline = opening::open_all(&shard).await;
     shard.remove_orphans();
     seat.applied.advance(applied);
-    let serving = Serving::begin(&shard, listener, seat.deltas, seat.applied);
+    let serving = Serving::begin(&shard, listeners, seat.deltas, seat.applied);
     seat.opened.answer(Ok(Opened {
         shard: seat.shard,
-        address,
+        addresses,
         partitions: shard.partition_count(),
         offline,
         is_clean,
@@ -84,29 +83,30 @@ async fn run<I: Io>(io: I, mut seat: ShardSeat) -> Result<(), NodeError> {
 async fn begin<I: Io>(
     io: &I,
     seat: &mut ShardSeat,
-) -> Result<(I::Listener, LogDirectories<I>, bool), NodeError> {
-    let address = address_of(&seat.config, seat.shard.0)?;
-    let listener = io.listen(address, ListenMode::Exclusive).await.map_err(|error| NodeError::Listen {
-        shard: seat.shard,
-        address,
-        why: error.to_string(),
-        kind: error.kind(),
-    })?;
-    let failures = seat.failures.take().expect("a shard begins once");
-    let opened = LogDirectories::open(io, seat.shard, &seat.config, &seat.directories, failures).await;
-    let (directories, is_clean) = opened?;
-    Ok((listener, directories, is_clean))
+) -> Result<(Vec<Bound<I>>, LogDirectories<I>, bool), NodeError> {
+    let listeners = listen(io, seat).await?;
+    let share = seat.log_directories.take().expect("a shard begins once");
+    let (directories, is_clean) = LogDirectories::open(io, seat.shard, &seat.config, share).await?;
+    Ok((listeners, directories, is_clean))
 }
 
-/// Where shard number `shard` listens.
-fn address_of(config: &Config, shard: u16) -> Result<SocketAddr, NodeError> {
-    let listener = &config.listener;
-    let overflow = NodeError::PortsOverflow { port: listener.port, shards: config.shards };
-    let port = match listener.port {
-        0 => 0,
-        base => base.checked_add(shard).ok_or(overflow)?,
-    };
-    Ok(SocketAddr::new(listener.address, port))
+/// Binds each of the node's listeners for this shard.
+async fn listen<I: Io>(io: &I, seat: &ShardSeat) -> Result<Vec<Bound<I>>, NodeError> {
+    let mut listeners = Vec::with_capacity(seat.config.listeners.len());
+    for (place, listener) in seat.config.listeners.iter().enumerate() {
+        let port = listener.port_of(seat.shard);
+        let overflow = NodeError::PortsOverflow { port: listener.port, shards: seat.config.shards };
+        let address = SocketAddr::new(listener.address, port.ok_or(overflow)?);
+        let bound = io.listen(address, ListenMode::Exclusive).await.map_err(|error| NodeError::Listen {
+            shard: seat.shard,
+            listener: listener.name.clone(),
+            address,
+            why: error.to_string(),
+            kind: error.kind(),
+        })?;
+        listeners.push(Bound { place, listener: bound });
+    }
+    Ok(listeners)
 }
 
 /// The tasks of a shard that serves.
@@ -119,7 +119,7 @@ struct Serving<I: Io> {
 impl<I: Io> Serving<I> {
     fn begin(
         shard: &Rc<Shard<I>>,
-        listener: I::Listener,
+        listeners: Vec<Bound<I>>,
         deltas: Receiver<Delta>,
         applied: AppliedReport,
     ) -> Self {
@@ -137,9 +137,10 @@ impl<I: Io> Serving<I> {
         serving.following.spawn(io, request_memory::reclaim(Rc::clone(shard)));
         serving.following.spawn(io, hurrying::hurry_holders(Rc::clone(shard)));
         serving.following.spawn(io, retention::enforce(Rc::clone(shard)));
-        serving
-            .accepting
-            .spawn(io, listener::accept(Rc::clone(shard), listener, Rc::clone(&serving.connections)));
+        for bound in listeners {
+            let served = Rc::clone(&serving.connections);
+            serving.accepting.spawn(io, listener::accept(Rc::clone(shard), bound, served));
+        }
         serving
     }
 

@@ -6,7 +6,6 @@
 use core::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::net::IpAddr;
 use std::rc::Rc;
 
 use engine_io::{Io, Tasks};
@@ -19,6 +18,7 @@ use replication::metadata::reply::Reply;
 
 use crate::budget::{Budget, Share};
 use crate::config::{Config, Limits};
+use crate::connection::Connection;
 use crate::connections::Connections;
 use crate::control::channel::{ControlError, ControlHandle};
 use crate::dispatch::Request;
@@ -55,6 +55,8 @@ pub(crate) struct Shard<I: Io> {
     reply_memory: ReplyMemory,
     /// Whose turn it is to make a long answer.
     making: Budget,
+    /// Whose turn it is to decompress a producer's batch.
+    decompressing: Budget,
     lookups: Lookups,
     fetch_sessions: RefCell<FetchSessions>,
     retention: Retention,
@@ -120,6 +122,7 @@ impl<I: Io> Shard<I> {
             list_memory: Budget::new(config.limits.list_bytes),
             reply_memory: ReplyMemory::new(config.limits.reply_bytes),
             making: Budget::new(1),
+            decompressing: Budget::new(1),
             lookups: Lookups::new(),
             fetch_sessions: RefCell::new(FetchSessions::new(SessionLimits {
                 sessions: config.limits.fetch_sessions,
@@ -200,6 +203,11 @@ impl<I: Io> Shard<I> {
         Some(self.making.take(1).await)
     }
 
+    /// Waits for the turn to decompress a producer's batch. Whoever has it waits for nothing but turns of the shard.
+    pub(crate) async fn turn_to_decompress(&self) -> Share {
+        self.decompressing.take(1).await
+    }
+
     pub(crate) fn lookups(&self) -> &Lookups {
         &self.lookups
     }
@@ -226,14 +234,15 @@ impl<I: Io> Shard<I> {
         Rc::clone(&self.image.borrow())
     }
 
-    /// The endpoints of the cluster, as a client that reached `reached` is told.
-    pub(crate) fn endpoints_told(&self, reached: IpAddr) -> Vec<Endpoint> {
-        endpoint::told(&self.image.borrow(), &self.config.listener, self.config.node, reached)
+    /// The endpoints of the cluster, as the client of this connection is told.
+    pub(crate) fn endpoints_told(&self, connection: &Connection<I>) -> Vec<Endpoint> {
+        let listener = &self.config.listeners[connection.listener];
+        endpoint::told(&self.image.borrow(), listener, self.config.node, connection.reached)
     }
 
     /// The same where an answer must name them, else none.
     pub(crate) fn endpoints_told_if(&self, needed: bool, request: &Request<I>) -> Vec<Endpoint> {
-        if needed { self.endpoints_told(request.connection.reached) } else { Vec::new() }
+        if needed { self.endpoints_told(&request.connection) } else { Vec::new() }
     }
 
     /// The broker id that clients send the controller's requests to.
@@ -533,6 +542,7 @@ impl<I: Io> Shard<I> {
             connections_refused,
             fetch_sessions: self.with_fetch_sessions(|sessions| sessions.len()),
             wrong_shard,
+            low_space_refusals: self.metrics.low_space_refusals(),
             request_bytes: self.request_memory.used(),
             reply_bytes: self.reply_memory.used(),
             mailbox_messages: engine_io::messages_passed(),

@@ -8,6 +8,8 @@ use engine_record::TopicId;
 use replication::metadata::commands::{AlterTopic, Command};
 use replication::metadata::reply::{AssignmentError, ProducerIdBlock, TopicNameError};
 
+use crate::disk_space::LowSpace;
+
 /// How many requests of all shards may wait for the control executor.
 pub(crate) const REQUESTS_MAX: usize = 1024;
 /// How many deltas may wait for a shard.
@@ -100,6 +102,9 @@ pub(crate) enum ControlError {
     /// The drive has no space for what the command would add to the metadata.
     #[error("the drive has no space left for the metadata; free some or delete topics, then try again")]
     NoSpace,
+    /// The drive is below its hard watermark.
+    #[error("{0}")]
+    LowSpace(LowSpace),
     /// The control executor has as many requests as it may.
     #[error("the controller is busy")]
     Busy,

@@ -3,10 +3,11 @@
 //! Everything that has come while the last turn was being made durable goes into the next one together: one write, one
 //! flush.
 
+use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
 use std::sync::Arc;
 
-use engine_io::{Io, ReplySlot, first};
+use engine_io::{Io, ReplySlot, Tasks, first};
 use replication::metadata::commands::{
     Command, Incarnation, ListenerEndpoint, PRODUCER_ID_BLOCK, RegisterNode,
 };
@@ -19,10 +20,11 @@ use super::answers::{Answers, Asker, fresh_topic_id, refuse};
 use super::channel::{ControlError, ControlRequest, Delta, NewTopic};
 use super::create;
 use super::files::{FilesError, Leave, MetadataFiles};
-use crate::config::Config;
+use crate::config::{Config, ListenerConfig};
+use crate::disk_space::DiskSpaces;
 use crate::endpoint;
 use crate::format::Identity;
-use crate::node::{ControlSeat, Ended, NodeError, ShardEnd};
+use crate::node::{ControlSeat, Ended, ListenerTold, NodeError, ShardEnd};
 
 /// The quorum's tick.
 const TICK: Duration = Duration::from_millis(50);
@@ -48,6 +50,11 @@ pub async fn run_control<I: Io>(io: I, seat: ControlSeat) -> Result<(), NodeErro
 }
 
 async fn run<I: Io>(io: I, mut seat: ControlSeat) -> Result<(), NodeError> {
+    let watching = Tasks::new();
+    for mut watch in seat.disk_spaces.watches(&io, seat.config.watermarks) {
+        watch.look().await;
+        watching.spawn(&io, watch.run());
+    }
     let started = start(&io, &mut seat).await;
     let mut control = match started {
         Ok(control) => control,
@@ -56,15 +63,7 @@ async fn run<I: Io>(io: I, mut seat: ControlSeat) -> Result<(), NodeError> {
             return Err(error);
         }
     };
-    let loopback = core::net::IpAddr::V4(core::net::Ipv4Addr::LOCALHOST);
-    let reached =
-        if seat.config.listener.address.is_unspecified() { loopback } else { seat.config.listener.address };
-    seat.registered.answer(Ok(endpoint::told(
-        &control.image,
-        &seat.config.listener,
-        seat.config.node,
-        reached,
-    )));
+    seat.registered.answer(Ok(told_here(&control.image, &seat.config)));
     loop {
         let tick = io.sleep(control.tick());
         let shards = first(seat.requests.receive(), seat.applied.receive());
@@ -90,9 +89,21 @@ async fn run<I: Io>(io: I, mut seat: ControlSeat) -> Result<(), NodeError> {
     }
 }
 
+/// What a client on this machine is told by each listener.
+fn told_here(image: &Image, config: &Config) -> Vec<ListenerTold> {
+    let told = |listener: &ListenerConfig| {
+        let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let reached = if listener.address.is_unspecified() { loopback } else { listener.address };
+        let endpoints = endpoint::told(image, listener, config.node, reached);
+        ListenerTold { name: listener.name.clone(), endpoints }
+    };
+    config.listeners.iter().map(told).collect()
+}
+
 /// Recovers the metadata, waits for the shards to listen, and registers the node.
 async fn start<I: Io>(io: &I, seat: &mut ControlSeat) -> Result<Control<I>, NodeError> {
     let mut control = Control::open(io.clone(), &seat.config, &seat.identity).await?;
+    control.disk_spaces = seat.disk_spaces.clone();
     control.turn().await?;
     if !control.leadership.active {
         return Err(NodeError::Metadata("this node is not the only voter of its metadata quorum".to_owned()));
@@ -102,7 +113,8 @@ async fn start<I: Io>(io: &I, seat: &mut ControlSeat) -> Result<Control<I>, Node
     for shard in &mut seat.shards {
         let listening = shard.listening.take().expect("a shard begins to listen once").wait().await??;
         clean_start &= listening.is_clean;
-        endpoints.push(endpoint::register(&seat.config.listener, shard.shard, listening.address));
+        let bound = seat.config.listeners.iter().zip(&listening.addresses);
+        endpoints.extend(bound.map(|(listener, bound)| endpoint::register(listener, shard.shard, *bound)));
     }
     control.register(&seat.config, &seat.identity, endpoints, clean_start).await?;
     control.shards = core::mem::take(&mut seat.shards);
@@ -118,6 +130,7 @@ struct Control<I: Io> {
     io: I,
     node: engine_record::NodeId,
     incarnation: Incarnation,
+    disk_spaces: DiskSpaces,
     driver: Driver,
     files: MetadataFiles<I>,
     image: Image,
@@ -145,6 +158,7 @@ impl<I: Io> Control<I> {
             io,
             node: config.node,
             incarnation,
+            disk_spaces: DiskSpaces::default(),
             driver,
             files,
             image,
@@ -238,6 +252,11 @@ impl<I: Io> Control<I> {
         if !self.leadership.active {
             return refuse(asker, ControlError::NotController);
         }
+        if grows_data(command)
+            && let Err(low) = self.disk_spaces.check_topics()
+        {
+            return refuse(asker, ControlError::LowSpace(low));
+        }
         if !self.files.admit(command.encode().len(), leave(command)) {
             return refuse(asker, ControlError::NoSpace);
         }
@@ -319,6 +338,11 @@ impl<I: Io> Control<I> {
         let everywhere = self.shards.iter().map(|shard| shard.applied.index()).min();
         self.answers.shards_applied(everywhere.unwrap_or_default());
     }
+}
+
+/// Whether a command makes room for more records.
+fn grows_data(command: &Command) -> bool {
+    matches!(command, Command::CreateTopic(_))
 }
 
 /// What a command must leave of the log's space.

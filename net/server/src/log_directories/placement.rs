@@ -51,10 +51,19 @@ impl Placement {
 
     /// The directory in which a partition is to be opened. Decided once: whatever becomes of the attempt, the next one is
     /// made in the same directory, since this one may have left something there.
-    pub(crate) fn place(&mut self, at: TopicPartition, found: Found<'_>) -> Result<DirectoryIndex, Unplaced> {
+    ///
+    /// `is_full` tells of a directory whether its drive takes no records at the moment.
+    pub(crate) fn place(
+        &mut self,
+        at: TopicPartition,
+        found: Found<'_>,
+        is_full: impl Fn(DirectoryIndex) -> bool,
+    ) -> Result<DirectoryIndex, Unplaced> {
         let directory = match (self.directory_of(at), found) {
             (Some(bound), _) => bound,
-            (None, Found::NewTopic | Found::In([])) => self.for_new(found)?,
+            (None, Found::NewTopic) => self.for_new(is_full)?,
+            (None, Found::In([])) if self.is_any_offline() => return Err(Unplaced::Nowhere),
+            (None, Found::In([])) => self.for_new(is_full)?,
             (None, Found::In([one])) => *one,
             (None, Found::In([first, second, ..])) => return Err(Unplaced::InTwo(*first, *second)),
         };
@@ -65,14 +74,14 @@ impl Placement {
         Ok(directory)
     }
 
-    /// The directory of a partition that is nowhere: of those online the first with the fewest.
-    fn for_new(&self, found: Found<'_>) -> Result<DirectoryIndex, Unplaced> {
-        if found != Found::NewTopic && self.is_any_offline() {
-            return Err(Unplaced::Nowhere);
-        }
-        let online = self.directories.iter().enumerate().filter(|(_, directory)| directory.is_online);
-        let fewest = online.min_by_key(|(_, directory)| directory.partitions);
-        fewest.map(|(index, _)| DirectoryIndex(index)).ok_or(Unplaced::Nowhere)
+    /// The directory of a partition that is nowhere: of those online the first with the fewest, and a full one only where
+    /// all are.
+    fn for_new(&self, is_full: impl Fn(DirectoryIndex) -> bool) -> Result<DirectoryIndex, Unplaced> {
+        let all = self.directories.iter().enumerate();
+        let online = all.filter(|(_, directory)| directory.is_online);
+        let online = online.map(|(index, directory)| (DirectoryIndex(index), directory.partitions));
+        let best = online.min_by_key(|(index, partitions)| (is_full(*index), *partitions));
+        best.map(|(index, _)| index).ok_or(Unplaced::Nowhere)
     }
 
     fn bind(&mut self, at: TopicPartition, directory: DirectoryIndex) {

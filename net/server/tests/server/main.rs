@@ -30,6 +30,7 @@ mod delete_records;
 mod delete_topics;
 mod describe_cluster;
 mod describe_configs;
+mod disk_watermarks;
 mod failures;
 mod fetch;
 mod fetch_refusals;

@@ -10,6 +10,10 @@ fn at(number: i32) -> TopicPartition {
     TopicPartition { topic: TopicId([3; 16]), partition: PartitionIndex(number) }
 }
 
+fn ample(_: DirectoryIndex) -> bool {
+    false
+}
+
 fn two() -> Placement {
     Placement::new([true, true])
 }
@@ -17,19 +21,33 @@ fn two() -> Placement {
 #[test]
 fn a_log_is_opened_where_it_is_found_and_a_new_one_where_there_are_fewest() {
     let mut placement = two();
-    assert_eq!(placement.place(at(0), Found::In(&[SECOND])), Ok(SECOND));
-    assert_eq!(placement.place(at(1), Found::In(&[SECOND])), Ok(SECOND));
-    let new = [at(2), at(3), at(4), at(5)].map(|at| placement.place(at, Found::NewTopic).unwrap());
+    assert_eq!(placement.place(at(0), Found::In(&[SECOND]), ample), Ok(SECOND));
+    assert_eq!(placement.place(at(1), Found::In(&[SECOND]), ample), Ok(SECOND));
+    let new = [at(2), at(3), at(4), at(5)].map(|at| placement.place(at, Found::NewTopic, ample).unwrap());
     assert_eq!(new, [FIRST, FIRST, FIRST, SECOND], "of equals the first");
-    assert_eq!(placement.place(at(6), Found::In(&[])), Ok(FIRST), "all are online: it is nowhere");
+    assert_eq!(placement.place(at(6), Found::In(&[]), ample), Ok(FIRST), "all are online: it is nowhere");
     assert_eq!(placement.release(at(0)), Some(SECOND));
-    assert_eq!(placement.place(at(7), Found::NewTopic), Ok(SECOND));
+    assert_eq!(placement.place(at(7), Found::NewTopic, ample), Ok(SECOND));
+}
+
+#[test]
+fn a_new_one_goes_to_a_full_drive_only_where_all_are_full() {
+    let mut placement = two();
+    let full = |directory| move |asked| asked == directory;
+    let placed: Vec<_> =
+        (0..3).map(|number| placement.place(at(number), Found::NewTopic, full(FIRST))).collect();
+    assert_eq!(placed, [Ok(SECOND); 3]);
+    assert_eq!(placement.place(at(3), Found::In(&[]), |_| true), Ok(FIRST), "it has fewer");
+    assert_eq!(placement.place(at(4), Found::In(&[FIRST]), full(FIRST)), Ok(FIRST), "there it lies");
 }
 
 #[test]
 fn a_log_in_two_directories_is_opened_in_none() {
     let mut placement = two();
-    assert_eq!(placement.place(at(0), Found::In(&[FIRST, SECOND])), Err(Unplaced::InTwo(FIRST, SECOND)));
+    assert_eq!(
+        placement.place(at(0), Found::In(&[FIRST, SECOND]), ample),
+        Err(Unplaced::InTwo(FIRST, SECOND))
+    );
     assert_eq!(placement.release(at(0)), None);
 }
 
@@ -37,23 +55,27 @@ fn a_log_in_two_directories_is_opened_in_none() {
 fn what_may_lie_in_a_directory_that_is_offline_is_never_made_anew() {
     let mut placement = two();
     placement.set_offline(FIRST);
-    assert_eq!(placement.place(at(0), Found::In(&[])), Err(Unplaced::Nowhere));
-    assert_eq!(placement.place(at(1), Found::NewTopic), Ok(SECOND), "this can't");
-    assert_eq!(placement.place(at(2), Found::In(&[SECOND])), Ok(SECOND));
+    assert_eq!(placement.place(at(0), Found::In(&[]), ample), Err(Unplaced::Nowhere));
+    assert_eq!(placement.place(at(1), Found::NewTopic, ample), Ok(SECOND), "this can't");
+    assert_eq!(placement.place(at(2), Found::In(&[SECOND]), ample), Ok(SECOND));
 }
 
 #[test]
 fn a_partition_stays_in_its_directory_for_as_long_as_the_process_runs() {
     let mut placement = two();
-    assert_eq!(placement.place(at(0), Found::NewTopic), Ok(FIRST));
-    assert_eq!(placement.place(at(0), Found::In(&[])), Ok(FIRST), "what an attempt has left may be empty");
+    assert_eq!(placement.place(at(0), Found::NewTopic, ample), Ok(FIRST));
+    assert_eq!(
+        placement.place(at(0), Found::In(&[]), ample),
+        Ok(FIRST),
+        "what an attempt has left may be empty"
+    );
     assert!(placement.set_offline(FIRST));
     assert!(!placement.set_offline(FIRST));
-    assert_eq!(placement.place(at(0), Found::NewTopic), Err(Unplaced::Offline(FIRST)));
+    assert_eq!(placement.place(at(0), Found::NewTopic, ample), Err(Unplaced::Offline(FIRST)));
     assert_eq!(placement.partitions_in(FIRST), [at(0)]);
     placement.set_offline(SECOND);
     assert!(placement.are_all_offline());
-    assert_eq!(placement.place(at(1), Found::NewTopic), Err(Unplaced::Nowhere));
+    assert_eq!(placement.place(at(1), Found::NewTopic, ample), Err(Unplaced::Nowhere));
 }
 
 #[derive(Clone, Debug)]
@@ -101,7 +123,7 @@ proptest! {
             let fewest = (0..3).filter(|index| placement.is_online(DirectoryIndex(*index)));
             let fewest = fewest.map(|index| placement.partitions_in(DirectoryIndex(index)).len()).min();
             let before = model.get(&at(number)).copied();
-            match placement.place(at(number), found) {
+            match placement.place(at(number), found, ample) {
                 Ok(placed) => {
                     prop_assert!(placement.is_online(placed));
                     prop_assert!(before.is_none_or(|before| before == placed));
