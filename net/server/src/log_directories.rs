@@ -57,8 +57,8 @@ pub struct LogDirectoryView {
     pub path: PathBuf,
     /// Whether it is in use. Where it isn't, it has failed, or was not there at the start.
     pub is_online: bool,
-    /// The shard's partitions that are known to lie in it, open or not, in order.
-    pub partitions: Vec<TopicPartition>,
+    /// How many of the shard's partitions are known to lie in it, open or not.
+    pub partitions: usize,
 }
 
 /// What a shard is given to open its log directories: all of it by directory, in the same order.
@@ -96,8 +96,8 @@ pub(crate) struct Place<I: Io> {
 /// Where the partitions of a topic were found, of those that aren't open.
 #[derive(Debug)]
 pub(crate) enum Look {
-    /// Nobody looked: the topic has been created since the start.
-    NewTopic,
+    /// Nobody looked: they have been created since the start.
+    New,
     /// In these directories.
     Found(BTreeMap<PartitionIndex, Vec<DirectoryIndex>>),
     /// It can't be known at the moment.
@@ -138,40 +138,34 @@ impl<I: Io> LogDirectories<I> {
         let mut opened = Vec::with_capacity(directories.len());
         let (mut is_clean, mut first_error, mut resources) = (true, None, None);
         for (index, (directory, space)) in directories.iter().zip(spaces).enumerate() {
-            let mut store = None;
-            if directory.offline.is_none() {
-                let config = store_config(shard, config, directory);
-                let resources = resources.get_or_insert_with(|| Resources::new(&config));
-                match Store::open_sharing(io, config, resources).await {
-                    Ok((opened, recovery)) => {
-                        is_clean &= recovery.is_clean;
-                        store = Some(opened);
-                    }
-                    Err(error) => {
-                        if directories.len() > 1 {
-                            tell(
-                                &failures,
-                                DirectoryIndex(index),
-                                &directory.path,
-                                failure_of(&error, &directory.path),
-                                &error,
-                            );
-                        }
-                        first_error = first_error.or(Some(error));
-                    }
+            let store = match open_store(io, shard, config, directory, &mut resources).await {
+                Ok(Some((store, was_closed))) => {
+                    is_clean &= was_closed;
+                    Some(store)
                 }
-            }
+                Ok(None) => None,
+                Err(error) => {
+                    if directories.len() > 1 {
+                        let failure = failure_of(&error, &directory.path);
+                        tell(&failures, DirectoryIndex(index), &directory.path, failure, &error);
+                    }
+                    first_error = first_error.or(Some(error));
+                    None
+                }
+            };
             opened.push(Directory { path: directory.path.clone(), store, space });
         }
-        if let Some(error) = first_error
-            && opened.iter().all(|directory| directory.store.is_none())
-        {
-            return Err(NodeError::Store { shard, error });
+        let is_any_online = opened.iter().any(|directory| directory.store.is_some());
+        match first_error {
+            Some(error) if !is_any_online => Err(NodeError::Store { shard, error }),
+            Some(_) | None => Ok((Self::new(opened, failures), is_clean)),
         }
-        let placement = Placement::new(opened.iter().map(|directory| directory.store.is_some()));
+    }
+
+    fn new(directories: Vec<Directory<I>>, failures: DirectoryFailures) -> Self {
+        let placement = Placement::new(directories.iter().map(|directory| directory.store.is_some()));
         let (last_failure, all_offline) = (RefCell::new(None), Signal::new());
-        let placement = RefCell::new(placement);
-        Ok((Self { directories: opened, placement, failures, last_failure, all_offline }, is_clean))
+        Self { directories, placement: RefCell::new(placement), failures, last_failure, all_offline }
     }
 
     fn is_online(&self, directory: DirectoryIndex) -> bool {
@@ -185,7 +179,7 @@ impl<I: Io> LogDirectories<I> {
             .filter(|(index, _)| self.is_online(*index))
     }
 
-    fn path(&self, directory: DirectoryIndex) -> &Path {
+    pub(crate) fn path(&self, directory: DirectoryIndex) -> &Path {
         &self.directories[directory.0].path
     }
 
@@ -211,7 +205,7 @@ impl<I: Io> LogDirectories<I> {
     /// Where a partition is to be opened. A new one goes to a drive that takes records, where there is one.
     pub(crate) fn place(&self, at: TopicPartition, look: &Look) -> Result<Place<I>, PlaceError> {
         let found = match look {
-            Look::NewTopic => Found::NewTopic,
+            Look::New => Found::New,
             Look::Found(found) => Found::In(found.get(&at.partition).map_or(&[], Vec::as_slice)),
             Look::Failed(error) => return Err(PlaceError::Look(error.clone())),
         };
@@ -311,10 +305,33 @@ impl<I: Io> LogDirectories<I> {
         let view = |(index, directory): (usize, &Directory<I>)| LogDirectoryView {
             path: directory.path.clone(),
             is_online: placement.is_online(DirectoryIndex(index)),
-            partitions: placement.partitions_in(DirectoryIndex(index)),
+            partitions: placement.count_in(DirectoryIndex(index)),
         };
         self.directories.iter().enumerate().map(view).collect()
     }
+
+    /// The partitions that are known to lie in each directory, open or not, in order.
+    pub(crate) fn partitions(&self) -> Vec<Vec<TopicPartition>> {
+        let placement = self.placement.borrow();
+        (0..self.directories.len()).map(|index| placement.partitions_in(DirectoryIndex(index))).collect()
+    }
+}
+
+/// The directory's store and whether it was closed in order; `None` where it is offline.
+async fn open_store<I: Io>(
+    io: &I,
+    shard: ShardId,
+    config: &Config,
+    directory: &LogDirectory,
+    resources: &mut Option<Resources<I>>,
+) -> Result<Option<(Store<I>, bool)>, StoreError> {
+    if directory.offline.is_some() {
+        return Ok(None);
+    }
+    let config = store_config(shard, config, directory);
+    let resources = resources.get_or_insert_with(|| Resources::new(&config));
+    let (store, recovery) = Store::open_sharing(io, config, resources).await?;
+    Ok(Some((store, recovery.is_clean)))
 }
 
 fn store_config(shard: ShardId, config: &Config, directory: &LogDirectory) -> StoreConfig {

@@ -1,12 +1,13 @@
 //! Opening the partitions that a shard owns, a few at a time: each costs several turns of the disk.
 
 use core::cell::{Cell, RefCell};
+use core::ops::Range;
 use core::pin::pin;
 use std::io;
 use std::rc::Rc;
 
 use engine_io::{Io, first, is_no_descriptor, is_storage_full, together};
-use engine_record::{PartitionIndex, TopicId, TopicPartition};
+use engine_record::{PartitionIndex, TopicPartition};
 use engine_store::{DiskOperation, StoreError};
 use replication::leader::LeaderError;
 use replication::metadata::commands::Command;
@@ -16,11 +17,11 @@ use crate::deltas::Deltas;
 use crate::log_directories::{Look, Place, PlaceError};
 use crate::partition::Partition;
 use crate::settings::TopicSettings;
-use crate::shard::{Hosted, Shard};
+use crate::shard::{Added, Hosted, Shard};
 
 /// How many partitions are opened at a time. One that a crash left to be scanned takes a megabyte meanwhile.
 const AT_ONCE: usize = 16;
-/// How many new topics are opened together. The answers to their creation wait for each other.
+/// Of how many topics new partitions are opened together. The answers to their creation wait for each other.
 pub(crate) const TOPICS_AT_ONCE: usize = 64;
 
 /// Why a partition is offline.
@@ -37,21 +38,25 @@ enum OpenError {
 /// Opens every partition of the shard's image that it owns. Those that can't be opened are offline; how many.
 pub(crate) async fn open_all<I: Io>(shard: &Shard<I>) -> usize {
     let image = shard.image();
-    let openings: Vec<_> = image.topics().map(|topic| Opening::new(shard, topic)).collect();
-    together(AT_ONCE, openings.iter().map(|opening| opening.look_for_logs(&image))).await;
+    let openings: Vec<_> =
+        image.topics().map(|topic| Opening::new(shard, topic, 0..topic.partitions.len())).collect();
+    let owning = openings.iter().filter(|opening| opening.owned(&image).next().is_some());
+    together(AT_ONCE, owning.map(Opening::look_for_logs)).await;
     together(AT_ONCE, openings.iter().flat_map(|opening| opening.partitions(&image))).await;
     openings.iter().map(Opening::report).sum()
 }
 
-/// Opens the partitions of new topics. One that `deltas` is about to delete is opened no further, and what fails then
-/// is no fault: another shard may have removed the topic's folder already.
-pub(crate) async fn open_topics<I: Io>(shard: &Shard<I>, topics: &[TopicId], deltas: &mut Deltas) {
+/// Opens new partitions, of new topics or of some that were there. A topic that `deltas` is about to delete is opened no
+/// further, and what fails then is no fault: another shard may have removed the topic's folder already.
+pub(crate) async fn open_added<I: Io>(shard: &Shard<I>, added: &[Added], deltas: &mut Deltas) {
     let image = shard.image();
-    let openings: Vec<_> =
-        topics.iter().filter_map(|id| image.topic(*id)).map(|topic| Opening::new(shard, topic)).collect();
+    let opening =
+        |added: &Added| Some(Opening::new(shard, image.topic(added.topic)?, added.partitions.clone()));
+    let openings: Vec<_> = added.iter().filter_map(opening).collect();
     if openings.is_empty() {
         return;
     }
+    openings.iter().for_each(Opening::need_no_look);
     let look_at = |command: &Command| openings.iter().for_each(|opening| opening.look_at(command));
     {
         let partitions = openings.iter().flat_map(|opening| opening.partitions(&image));
@@ -75,7 +80,7 @@ pub(crate) async fn open_again<I: Io>(shard: &Shard<I>, partitions: &[TopicParti
     let openings: Vec<_> = of_topics
         .filter_map(|ids| Some((Opening::again(shard, image.topic(ids.first()?.topic)?), ids)))
         .collect();
-    together(AT_ONCE, openings.iter().map(|(opening, _)| opening.look_for_logs(&image))).await;
+    together(AT_ONCE, openings.iter().map(|(opening, _)| opening.look_for_logs())).await;
     let opened = Cell::new(0);
     let attempts = openings.iter().flat_map(|(opening, ids)| ids.iter().map(move |id| (opening, *id)));
     together(
@@ -109,10 +114,11 @@ fn passing_reason(error: &OpenError) -> Option<String> {
     cause.map(|cause| format!("the partition can't be opened at the moment: {cause}"))
 }
 
-/// The partitions of one topic on their way to be open.
+/// Partitions of one topic on their way to be open.
 struct Opening<'a, I: Io> {
     shard: &'a Shard<I>,
     topic: &'a Topic,
+    partitions: Range<usize>,
     settings: Rc<TopicSettings>,
     /// Where its logs lie.
     look: RefCell<Look>,
@@ -121,17 +127,19 @@ struct Opening<'a, I: Io> {
 }
 
 impl<'a, I: Io> Opening<'a, I> {
-    fn new(shard: &'a Shard<I>, topic: &'a Topic) -> Self {
+    fn new(shard: &'a Shard<I>, topic: &'a Topic, partitions: Range<usize>) -> Self {
         if let (_, Some(error)) = shard.settings_of(topic) {
             tracing::error!(topic = topic.name, %error, "a topic's settings are ignored");
         }
-        Self::again(shard, topic)
+        Self { partitions, ..Self::again(shard, topic) }
     }
 
     fn again(shard: &'a Shard<I>, topic: &'a Topic) -> Self {
         let (settings, _) = shard.settings_of(topic);
-        let look = RefCell::new(Look::NewTopic);
-        Self { shard, topic, settings, look, is_deleted: Cell::new(false), failed: RefCell::default() }
+        let (is_deleted, failed) = (Cell::new(false), RefCell::default());
+        // What is taken for new and isn't would be made anew, empty.
+        let look = RefCell::new(Look::Failed(StoreError::Closed));
+        Self { shard, topic, partitions: 0..0, settings, look, is_deleted, failed }
     }
 
     /// Looks whether a command that is still to be applied deletes the topic.
@@ -141,11 +149,14 @@ impl<'a, I: Io> Opening<'a, I> {
         }
     }
 
-    /// Looks where the logs of a topic lie that may have been there before. Without that it is taken for a new one.
-    async fn look_for_logs(&self, image: &Image) {
-        if self.owned(image).next().is_some() {
-            self.look.replace(self.shard.look_for(self.topic.id).await);
-        }
+    /// Looks where the logs lie: they may have been there before.
+    async fn look_for_logs(&self) {
+        self.look.replace(self.shard.look_for(self.topic.id).await);
+    }
+
+    /// They have been created since the start: there is nothing to be found.
+    fn need_no_look(&self) {
+        self.look.replace(Look::New);
     }
 
     /// Opens those that the shard owns, each in a future of its own.
@@ -159,7 +170,8 @@ impl<'a, I: Io> Opening<'a, I> {
             partition.replicas.contains(&node) && image.owner(node, partition.lane) == Some(self.shard.id())
         };
         let numbered = (0..).map(PartitionIndex).zip(&self.topic.partitions);
-        numbered.filter(move |(_, partition)| is_here(partition))
+        let Range { start, end } = self.partitions;
+        numbered.take(end).skip(start).filter(move |(_, partition)| is_here(partition))
     }
 
     async fn open(&self, index: PartitionIndex, partition: &image::Partition) {

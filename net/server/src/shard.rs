@@ -4,8 +4,10 @@
 //! the metadata, applied in order by [`Shard::apply`].
 
 use core::cell::{Cell, RefCell};
+use core::ops::Range;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use engine_io::{Io, Tasks};
@@ -79,6 +81,22 @@ impl<I: Io> Hosted<I> {
     pub(crate) fn open(partition: Partition<I>) -> Self {
         Self::Open(Rc::new(partition))
     }
+}
+
+/// Partitions that have come to be, with their topic or later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Added {
+    pub(crate) topic: TopicId,
+    /// Their numbers.
+    pub(crate) partitions: Range<usize>,
+}
+
+/// A log directory and what is open in it.
+pub(crate) struct DirectoryLogs<I: Io> {
+    pub(crate) path: PathBuf,
+    pub(crate) is_online: bool,
+    /// Those of this shard that are open, in order.
+    pub(crate) partitions: Vec<Rc<Partition<I>>>,
 }
 
 /// What the shard says to a client that asks for a partition it can't serve.
@@ -163,8 +181,8 @@ impl<I: Io> Shard<I> {
         &self.directories
     }
 
-    /// The log directories, and what of this shard lies in each.
-    pub(crate) fn log_directories(&self) -> Vec<LogDirectoryView> {
+    /// The log directories, and what of this shard lies in each, open or not.
+    pub(crate) fn directory_views(&self) -> Vec<LogDirectoryView> {
         self.directories.views()
     }
 
@@ -316,12 +334,19 @@ impl<I: Io> Shard<I> {
         self.partitions.borrow_mut().insert(id, hosted);
     }
 
-    /// Applies one command that the metadata quorum has committed, and acts on it. A topic that has been created is to
+    /// Applies one command that the metadata quorum has committed, and acts on it. Partitions that have come to be are to
     /// be opened by the caller.
-    pub(crate) fn apply(self: &Rc<Self>, index: u64, command: &Command) -> Option<TopicId> {
+    pub(crate) fn apply(self: &Rc<Self>, index: u64, command: &Command) -> Option<Added> {
         let reply = Rc::make_mut(&mut self.image.borrow_mut()).apply(index, command);
         match (command, reply) {
-            (Command::CreateTopic(_), Reply::TopicCreated { id }) => return Some(id),
+            (Command::CreateTopic(topic), Reply::TopicCreated { id }) => {
+                return Some(Added { topic: id, partitions: 0..topic.partitions.len() });
+            }
+            (Command::CreatePartitions(growth), Reply::PartitionsCreated) => {
+                let first = usize::try_from(growth.first).expect("the topic has that many");
+                let partitions = first..first + growth.partitions.len();
+                return Some(Added { topic: growth.id, partitions });
+            }
             (Command::DeleteTopic { id }, Reply::TopicDeleted { .. }) => self.drop_topic(*id),
             (Command::BumpLeaderEpochs { .. } | Command::RegisterNode(_), _) => self.follow_epochs(),
             (Command::AlterTopic(AlterTopic { id, .. }), Reply::TopicAltered) => self.follow_settings(*id),
@@ -329,6 +354,7 @@ impl<I: Io> Shard<I> {
                 Command::CreateTopic(_)
                 | Command::DeleteTopic { .. }
                 | Command::AlterTopic(_)
+                | Command::CreatePartitions(_)
                 | Command::AllocateProducerIds { .. },
                 _,
             ) => {}
@@ -391,7 +417,7 @@ impl<I: Io> Shard<I> {
             match self.directories.look_for(topic).await {
                 Ok(look) => return look,
                 Err((directory, error)) => {
-                    let path = &self.directories.views()[directory.0].path;
+                    let path = self.directories.path(directory);
                     self.lose_directory(directory, &failure_of(&error, path));
                 }
             }
@@ -513,7 +539,7 @@ impl<I: Io> Shard<I> {
         }
     }
 
-    /// The partitions that are open now.
+    /// The partitions that are open now, in order.
     pub(crate) fn open_partitions(&self) -> Vec<Rc<Partition<I>>> {
         let partitions = self.partitions.borrow();
         let open = partitions.values().filter_map(|hosted| match hosted {
@@ -521,6 +547,20 @@ impl<I: Io> Shard<I> {
             Hosted::Offline => None,
         });
         open.collect()
+    }
+
+    /// The log directories, each with those logs of this shard that are open.
+    pub(crate) fn log_directories(&self) -> Vec<DirectoryLogs<I>> {
+        let hosted = self.partitions.borrow();
+        let open = |at| match hosted.get(&at) {
+            Some(Hosted::Open(partition)) => Some(Rc::clone(partition)),
+            Some(Hosted::Offline) | None => None,
+        };
+        let logs = |(LogDirectoryView { path, is_online, .. }, partitions): (_, Vec<_>)| {
+            let partitions = partitions.into_iter().filter_map(open).collect();
+            DirectoryLogs { path, is_online, partitions }
+        };
+        self.directories.views().into_iter().zip(self.directories.partitions()).map(logs).collect()
     }
 
     /// Ends every wait on a partition: the shard is stopping.
@@ -549,7 +589,7 @@ impl<I: Io> Shard<I> {
             questions: self.metrics.questions(),
             latencies: self.metrics.latencies(),
             store: self.directories.metrics(),
-            log_directories: self.log_directories(),
+            log_directories: self.directory_views(),
         }
     }
 }

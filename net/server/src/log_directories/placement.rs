@@ -25,8 +25,8 @@ struct Directory {
 /// What was found of a partition's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found<'a> {
-    /// Nothing was looked for: its topic has been created since the start.
-    NewTopic,
+    /// Nothing was looked for: it has been created since the start.
+    New,
     /// It lies in these directories, of those online.
     In(&'a [DirectoryIndex]),
 }
@@ -61,7 +61,7 @@ impl Placement {
     ) -> Result<DirectoryIndex, Unplaced> {
         let directory = match (self.directory_of(at), found) {
             (Some(bound), _) => bound,
-            (None, Found::NewTopic) => self.for_new(is_full)?,
+            (None, Found::New) => self.for_new(is_full)?,
             (None, Found::In([])) if self.is_any_offline() => return Err(Unplaced::Nowhere),
             (None, Found::In([])) => self.for_new(is_full)?,
             (None, Found::In([one])) => *one,
@@ -105,6 +105,11 @@ impl Placement {
     /// The partitions in a directory.
     pub(crate) fn partitions_in(&self, directory: DirectoryIndex) -> Vec<TopicPartition> {
         self.bound.iter().filter(|(_, bound)| **bound == directory).map(|(at, _)| *at).collect()
+    }
+
+    /// How many there are.
+    pub(crate) fn count_in(&self, directory: DirectoryIndex) -> usize {
+        self.directories[directory.0].partitions
     }
 
     /// Takes a directory offline; `false` where it is already.

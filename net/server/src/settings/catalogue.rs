@@ -2,9 +2,9 @@
 //! configuration file. What is told to clients, `ringlog config explain` and the hints for names that nobody knows come
 //! from here.
 
-use super::SettingKind::{self, Boolean, Int, List, Long, Text as Word};
+use super::SettingKind::{self, Boolean, Int, List, Long, Text};
 use super::Unit::{Bytes, Count, Hours, Milliseconds, Minutes};
-use super::Values::{self, Flag, Limit, Number, OneOf, Only, Text};
+use super::Values::{self, Flag, Limit, Number, OneOf, Only, Written};
 use super::{FETCH_BYTES_MAX, PARTITIONS_MAX};
 
 /// A setting of topics.
@@ -57,6 +57,9 @@ const fn milliseconds(min: i64) -> (SettingKind, Values) {
     (Long, Number { unit: Milliseconds, min, max: i64::MAX })
 }
 
+/// What `log.dirs` takes.
+const FOLDERS: &str = "folders with commas between, none of them empty";
+
 /// The most that a count of 32 bits can be.
 const COUNT_MAX: i64 = u32::MAX as i64;
 
@@ -65,9 +68,9 @@ const COUNT_MAX: i64 = u32::MAX as i64;
 pub(super) static TOPIC: [TopicEntry; 14] = [
     topic("cleanup.policy", (List, Only("delete")), &["log.cleanup.policy"],
         "What becomes of old records: `delete` removes whole segments by retention.ms and retention.bytes."),
-    topic("compression.type", (Word, Only("producer")), &["compression.type"],
+    topic("compression.type", (Text, Only("producer")), &["compression.type"],
         "How batches are kept: `producer` keeps them as they were sent."),
-    topic("flush.mode", (Word, OneOf(&["quorum", "isr", "leader", "async"])), &["flush.mode"],
+    topic("flush.mode", (Text, OneOf(&["quorum", "isr", "leader", "async"])), &["flush.mode"],
         "Which replicas must have flushed a record before acks=all is answered and consumers see it: `quorum`, `isr`, `leader` or `async` (none)."),
     topic("index.interval.bytes", bytes(1, 1 << 30), &["log.index.interval.bytes"],
         "About how many bytes of records lie between two entries of a segment's index."),
@@ -77,11 +80,11 @@ pub(super) static TOPIC: [TopicEntry; 14] = [
         "How far a producer's timestamp may be ahead of the broker's clock, in milliseconds."),
     topic("message.timestamp.before.max.ms", milliseconds(0), &["log.message.timestamp.before.max.ms"],
         "How far a producer's timestamp may be behind the broker's clock, in milliseconds."),
-    topic("message.timestamp.type", (Word, OneOf(&["CreateTime", "LogAppendTime"])), &["log.message.timestamp.type"],
+    topic("message.timestamp.type", (Text, OneOf(&["CreateTime", "LogAppendTime"])), &["log.message.timestamp.type"],
         "Whose timestamps records keep: the producer's (`CreateTime`) or the broker's (`LogAppendTime`)."),
     topic("min.insync.replicas", count(1, 32), &["min.insync.replicas"],
         "How many replicas must be in sync for acks=all to be taken and for records to be committed."),
-    topic("records.validation", (Word, OneOf(&["uncompressed", "all"])), &["records.validation"],
+    topic("records.validation", (Text, OneOf(&["uncompressed", "all"])), &["records.validation"],
         "Whose records are looked at one by one before they are taken: those of `uncompressed` batches, or of `all`, which costs their decompression."),
     topic("retention.bytes", (Long, Limit(Bytes)), &["log.retention.bytes"],
         "How many bytes of a partition are kept; older segments beyond that are deleted. -1 for no limit."),
@@ -95,9 +98,9 @@ pub(super) static TOPIC: [TopicEntry; 14] = [
 
 /// By name.
 #[rustfmt::skip]
-pub(super) static BROKER: [BrokerEntry; 16] = [
-    broker("advertised.listeners", (List, Text("listeners, such as NAME://HOST:PORT, with commas between")),
-        "Where clients of each listener are told to come: NAME://HOST:PORT, where shard i is at the port i above, or one for each shard. Without one, to the address they have reached."),
+pub(super) static BROKER: [BrokerEntry; 18] = [
+    broker("advertised.listeners", (List, Written("addresses as NAME://HOST:PORT")),
+        "Where clients of each listener are told to come, as NAME://HOST:PORT: shard i is at the port i above, or there is one for each shard. Without: where they have come to."),
     broker("auto.create.topics.enable", (Boolean, Flag),
         "Whether a topic that a producer or consumer asks for is created where it doesn't exist."),
     broker("default.replication.factor", (Int, Only("1")),
@@ -106,10 +109,14 @@ pub(super) static BROKER: [BrokerEntry; 16] = [
         "Whether topics may be deleted."),
     broker("fetch.max.bytes", bytes(1024, FETCH_BYTES_MAX as i64),
         "The most bytes of records that one fetch is answered with, but for a single larger batch."),
-    broker("listener.security.protocol.map", (Word, Text("protocols, such as NAME:PLAINTEXT, with commas between")),
+    broker("listener.security.protocol.map", (Text, Written("protocols as NAME:PROTOCOL")),
         "The protocol of each listener, as NAME:PROTOCOL with commas between; PLAINTEXT is served."),
-    broker("listeners", (List, Text("listeners, such as NAME://HOST:PORT, with commas between")),
-        "Where the broker listens: NAME://HOST:PORT with commas between; shard i listens on the port i above."),
+    broker("listeners", (List, Written("addresses as NAME://HOST:PORT")),
+        "Where the broker listens, as NAME://HOST:PORT with commas between; shard i listens on the port i above."),
+    broker("log.dir", (List, Written(FOLDERS)),
+        "The folder that holds partitions, where log.dirs doesn't say."),
+    broker("log.dirs", (List, Written(FOLDERS)),
+        "The folders that hold partitions, with commas between; each partition lies in one. Unless they are named, the data folder holds them."),
     broker("log.retention.check.interval.ms", milliseconds(1),
         "How long between two looks for records to be deleted, in milliseconds."),
     broker("log.retention.hours", (Int, Limit(Hours)),

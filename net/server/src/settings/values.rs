@@ -2,6 +2,7 @@
 
 use core::fmt;
 use core::time::Duration;
+use std::path::PathBuf;
 
 use engine_record::TimestampType;
 use replication::leader::FlushMode;
@@ -78,8 +79,8 @@ pub enum Values {
     },
     /// A whole number from 0, or -1 for no limit.
     Limit(Unit),
-    /// A text, in these words; what reads it refuses the wrong ones.
-    Text(&'static str),
+    /// Text that is read later; what it says, and how that is written.
+    Written(&'static str),
 }
 
 impl Values {
@@ -88,7 +89,7 @@ impl Values {
     pub const fn unit(self) -> Option<&'static str> {
         match self {
             Self::Number { unit, .. } | Self::Limit(unit) => unit.name(),
-            Self::Flag | Self::OneOf(_) | Self::Only(_) | Self::Text(_) => None,
+            Self::Flag | Self::OneOf(_) | Self::Only(_) | Self::Written(_) => None,
         }
     }
 }
@@ -102,8 +103,8 @@ impl fmt::Display for Values {
             Self::Only(word) => write!(f, "`{word}`, the only one that is carried out"),
             Self::Number { unit, min, max: i64::MAX } => write!(f, "{} from {min}", unit.words()),
             Self::Number { unit, min, max } => write!(f, "{} from {min} to {max}", unit.words()),
+            Self::Written(what) => f.write_str(what),
             Self::Limit(_) => write!(f, "a number from 0 to {}, or -1 for no limit", i64::MAX),
-            Self::Text(words) => f.write_str(words),
         }
     }
 }
@@ -139,12 +140,18 @@ impl Given<'_> {
         let range = match self.values {
             Values::Number { min, max, .. } => min..=max,
             Values::Limit(_) => -1..=i64::MAX,
-            Values::Flag | Values::OneOf(_) | Values::Only(_) | Values::Text(_) => {
+            Values::Flag | Values::OneOf(_) | Values::Only(_) | Values::Written(_) => {
                 return Err(self.wrong());
             }
         };
         let number = self.value.trim().parse().ok().filter(|number| range.contains(number));
         number.and_then(|number| N::try_from(number).ok()).ok_or_else(|| self.wrong())
+    }
+
+    /// Text, to be read where more is known.
+    pub(super) fn text(self) -> Result<String, SettingError> {
+        let is_text = !self.value.trim().is_empty() && !self.value.contains(char::is_control);
+        if is_text { Ok(self.value.to_owned()) } else { Err(self.wrong()) }
     }
 
     pub(super) fn flag(self) -> Result<bool, SettingError> {
@@ -166,7 +173,7 @@ impl Given<'_> {
     pub(super) fn span_unless_unlimited(self) -> Result<Option<Duration>, SettingError> {
         let unit = match self.values {
             Values::Number { unit, .. } | Values::Limit(unit) => unit.milliseconds(),
-            Values::Flag | Values::OneOf(_) | Values::Only(_) | Values::Text(_) => {
+            Values::Flag | Values::OneOf(_) | Values::Only(_) | Values::Written(_) => {
                 return Err(self.wrong());
             }
         };
@@ -201,6 +208,13 @@ impl Given<'_> {
         }
     }
 
+    /// Folders with commas between them.
+    pub(super) fn folders(self) -> Result<Vec<PathBuf>, SettingError> {
+        let folders = self.value.split(',').map(str::trim);
+        let is_any_wrong = folders.clone().any(|folder| folder.is_empty() || folder.contains('\0'));
+        if is_any_wrong { Err(self.wrong()) } else { Ok(folders.map(PathBuf::from).collect()) }
+    }
+
     /// Accepts the one value that is carried out.
     pub(super) fn only(self) -> Result<(), SettingError> {
         match self.values {
@@ -209,9 +223,11 @@ impl Given<'_> {
                 let (name, value) = (self.name.to_owned(), self.value.to_owned());
                 Err(SettingError::Unsupported { name, value, supported })
             }
-            Values::Flag | Values::OneOf(_) | Values::Number { .. } | Values::Limit(_) | Values::Text(_) => {
-                Err(self.wrong())
-            }
+            Values::Flag
+            | Values::OneOf(_)
+            | Values::Number { .. }
+            | Values::Limit(_)
+            | Values::Written(_) => Err(self.wrong()),
         }
     }
 }

@@ -5,17 +5,20 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use engine_io::Io;
-use engine_record::{NodeId, PartitionIndex, TopicId, TopicPartition};
+use engine_record::{NodeId, TopicId};
 use net_server::format::{Unformatted, prepare};
 use net_server::log_directories::{self, DirectoryError, Named};
 use net_server::node::NodeError;
 use net_wire::ErrorCode;
+use net_wire::messages::DescribeLogDirsRequest;
+use net_wire::messages::describe_log_dirs::DescribableLogDirTopic;
 use sim::{CrashMode, Sim, SimIo};
 
 use crate::batches::batch;
 use crate::calls::{Fetch, PRODUCE, Produce, Topic, produce, read_all};
+use crate::create_partitions::grows;
 use crate::errors::errors_logged;
-use crate::node::{Node, config, on_node_with_directories, start};
+use crate::node::{Node, config, config_with, on_node_with_directories, start};
 
 const TWO: [&str; 2] = ["/d1", "/d2"];
 const SECOND: Duration = Duration::from_secs(1);
@@ -24,21 +27,20 @@ fn partitions(topic: &Topic) -> impl Iterator<Item = i32> {
     (0..).zip(&topic.leaders).map(|(partition, _)| partition)
 }
 
-fn id(topic: &Topic, partition: i32) -> TopicPartition {
-    TopicPartition { topic: TopicId(topic.id.0), partition: PartitionIndex(partition) }
-}
-
 fn shard_of(topic: &Topic, partition: i32) -> u16 {
     u16::try_from(topic.leaders[usize::try_from(partition).unwrap()] - 1000).unwrap()
 }
 
-/// In which directory a partition lies.
+/// In which directory an open partition lies.
 async fn directory_of(node: &Node, topic: &Topic, partition: i32) -> PathBuf {
-    let views = node.snapshot(shard_of(topic, partition)).await.log_directories;
-    let mut holding = views.iter().filter(|view| view.partitions.contains(&id(topic, partition)));
-    let view = holding.next().expect("the partition lies somewhere");
+    let mut client = node.connect_to_leader(topic, partition).await;
+    let asked = DescribableLogDirTopic { topic: &topic.name, partitions: vec![partition] };
+    let answer = client.ask(4, &DescribeLogDirsRequest { topics: Some(vec![asked]) }).await;
+    let all = answer.body();
+    let mut holding = all.results.iter().filter(|told| !told.topics.is_empty());
+    let holder = holding.next().expect("the partition lies somewhere").log_dir;
     assert!(holding.next().is_none(), "and nowhere else");
-    view.path.clone()
+    holder.into()
 }
 
 async fn directories_of(node: &Node, topic: &Topic) -> Vec<PathBuf> {
@@ -297,6 +299,69 @@ fn what_is_missing_at_a_start_is_offline_emptied_nowhere_and_back_with_its_direc
 }
 
 #[test]
+fn a_topic_grows_while_a_directory_is_missing_and_only_its_new_partitions_are_made() {
+    on_node_with_directories(53, config(1), &TWO, async |node| {
+        let topic = node.topic("t", 2).await;
+        fill(&node, &topic, 0).await;
+        let (setting, config) = node.stop().await;
+        setting.machine.io().rename(Path::new("/d2"), Path::new("/away")).await.unwrap();
+        let node = start(Rc::clone(&setting), config).await.unwrap();
+        grows(&node, "t", 4).await;
+        let grown = node.describe("t").await;
+        assert_eq!(answers(&node, &grown, 1).await, LOST);
+        for partition in [2, 3] {
+            assert_eq!(directory_of(&node, &grown, partition).await, Path::new("/d1"));
+            let mut client = node.connect(0).await;
+            let records = batch(&[&format!("{partition} 0")]);
+            assert_eq!(produce(&mut client, &grown, partition, &records).await, 0);
+        }
+        let (setting, config) = node.stop().await;
+        setting.machine.io().rename(Path::new("/away"), Path::new("/d2")).await.unwrap();
+        let node = start(setting, config).await.unwrap();
+        all_hold(&node, &grown, 1).await;
+    });
+}
+
+#[test]
+fn each_directory_is_described_and_one_that_is_lost_says_so() {
+    on_node_with_directories(54, config(1), &TWO, async |node| {
+        let topic = node.topic("t", 2).await;
+        fill(&node, &topic, 0).await;
+        let mut client = node.connect(0).await;
+        let request = DescribeLogDirsRequest { topics: None };
+        let answer = client.ask(4, &request).await;
+        for (told, path) in answer.body().results.iter().zip(TWO) {
+            assert_eq!((told.error_code, told.log_dir, told.topics.len()), (ErrorCode::NONE, path, 1));
+            assert_eq!(told.topics[0].partitions.len(), 1);
+        }
+        node.machine().disk().fail_writes(|path| path.starts_with("/d2/topics"), 0);
+        assert_eq!(answers(&node, &topic, 1).await, LOST);
+        let answer = client.ask(4, &request).await;
+        let told: Vec<_> =
+            answer.body().results.iter().map(|told| (told.error_code, told.topics.len())).collect();
+        assert_eq!(told, [(ErrorCode::NONE, 1), (ErrorCode::KAFKA_STORAGE_ERROR, 0)]);
+    });
+}
+
+/// Of what is deleted in one directory nothing is looked for in the other.
+#[test]
+fn old_segments_go_in_every_directory() {
+    let old = [("log.retention.ms", "1000"), ("log.retention.check.interval.ms", "1000")];
+    on_node_with_directories(55, config_with(1, &old), &TWO, async |node| {
+        let topic = node.topic("t", 2).await;
+        fill(&node, &topic, 0).await;
+        node.pause(120 * SECOND).await;
+        for partition in partitions(&topic) {
+            let mut client = node.connect(0).await;
+            let fetched = Fetch::at(&topic, partition, 0).call(&mut client).await.only();
+            assert_eq!(fetched.error, ErrorCode::OFFSET_OUT_OF_RANGE, "{partition}");
+        }
+        let node = node.restart().await;
+        fill(&node, &topic, 1).await;
+    });
+}
+
+#[test]
 fn a_directory_that_moved_is_known_by_its_id() {
     on_node_with_directories(51, config(1), &TWO, async |node| {
         let topic = node.topic("t", 4).await;
@@ -343,8 +408,7 @@ fn a_partition_in_two_directories_is_left_as_it_is_in_both() {
             fill(&node, &topic, 0).await;
             assert_eq!(directories_of(&node, &topic).await, [Path::new("/d1"), Path::new("/d2")]);
             let (setting, config) = node.stop().await;
-            let TopicPartition { topic: folder, .. } = id(&topic, 0);
-            let copy = PathBuf::from(format!("/d2/topics/{folder}/0"));
+            let copy = PathBuf::from(format!("/d2/topics/{}/0", TopicId(topic.id.0)));
             let io = setting.machine.io();
             io.create_folder(&copy).await.unwrap();
             let node = start(setting, config).await.unwrap();
@@ -377,7 +441,7 @@ fn a_topic_is_deleted_in_all_directories() {
         node.pause(20 * SECOND).await;
         assert_eq!((topics_in(&io, "/d1").await.len(), topics_in(&io, "/d2").await.len()), (0, 0));
         let views = node.snapshot(0).await.log_directories;
-        assert!(views.iter().all(|view| view.partitions.is_empty()));
+        assert!(views.iter().all(|view| view.partitions == 0));
         let node = node.restart_after(CrashMode::LoseAllUnflushed).await;
         assert!(node.opened().iter().all(|shard| shard.partitions == 0));
     });

@@ -23,19 +23,18 @@ fn a_log_is_opened_where_it_is_found_and_a_new_one_where_there_are_fewest() {
     let mut placement = two();
     assert_eq!(placement.place(at(0), Found::In(&[SECOND]), ample), Ok(SECOND));
     assert_eq!(placement.place(at(1), Found::In(&[SECOND]), ample), Ok(SECOND));
-    let new = [at(2), at(3), at(4), at(5)].map(|at| placement.place(at, Found::NewTopic, ample).unwrap());
+    let new = [at(2), at(3), at(4), at(5)].map(|at| placement.place(at, Found::New, ample).unwrap());
     assert_eq!(new, [FIRST, FIRST, FIRST, SECOND], "of equals the first");
     assert_eq!(placement.place(at(6), Found::In(&[]), ample), Ok(FIRST), "all are online: it is nowhere");
     assert_eq!(placement.release(at(0)), Some(SECOND));
-    assert_eq!(placement.place(at(7), Found::NewTopic, ample), Ok(SECOND));
+    assert_eq!(placement.place(at(7), Found::New, ample), Ok(SECOND));
 }
 
 #[test]
 fn a_new_one_goes_to_a_full_drive_only_where_all_are_full() {
     let mut placement = two();
     let full = |directory| move |asked| asked == directory;
-    let placed: Vec<_> =
-        (0..3).map(|number| placement.place(at(number), Found::NewTopic, full(FIRST))).collect();
+    let placed: Vec<_> = (0..3).map(|number| placement.place(at(number), Found::New, full(FIRST))).collect();
     assert_eq!(placed, [Ok(SECOND); 3]);
     assert_eq!(placement.place(at(3), Found::In(&[]), |_| true), Ok(FIRST), "it has fewer");
     assert_eq!(placement.place(at(4), Found::In(&[FIRST]), full(FIRST)), Ok(FIRST), "there it lies");
@@ -56,14 +55,14 @@ fn what_may_lie_in_a_directory_that_is_offline_is_never_made_anew() {
     let mut placement = two();
     placement.set_offline(FIRST);
     assert_eq!(placement.place(at(0), Found::In(&[]), ample), Err(Unplaced::Nowhere));
-    assert_eq!(placement.place(at(1), Found::NewTopic, ample), Ok(SECOND), "this can't");
+    assert_eq!(placement.place(at(1), Found::New, ample), Ok(SECOND), "this can't");
     assert_eq!(placement.place(at(2), Found::In(&[SECOND]), ample), Ok(SECOND));
 }
 
 #[test]
 fn a_partition_stays_in_its_directory_for_as_long_as_the_process_runs() {
     let mut placement = two();
-    assert_eq!(placement.place(at(0), Found::NewTopic, ample), Ok(FIRST));
+    assert_eq!(placement.place(at(0), Found::New, ample), Ok(FIRST));
     assert_eq!(
         placement.place(at(0), Found::In(&[]), ample),
         Ok(FIRST),
@@ -71,11 +70,11 @@ fn a_partition_stays_in_its_directory_for_as_long_as_the_process_runs() {
     );
     assert!(placement.set_offline(FIRST));
     assert!(!placement.set_offline(FIRST));
-    assert_eq!(placement.place(at(0), Found::NewTopic, ample), Err(Unplaced::Offline(FIRST)));
+    assert_eq!(placement.place(at(0), Found::New, ample), Err(Unplaced::Offline(FIRST)));
     assert_eq!(placement.partitions_in(FIRST), [at(0)]);
     placement.set_offline(SECOND);
     assert!(placement.are_all_offline());
-    assert_eq!(placement.place(at(1), Found::NewTopic, ample), Err(Unplaced::Nowhere));
+    assert_eq!(placement.place(at(1), Found::New, ample), Err(Unplaced::Nowhere));
 }
 
 #[derive(Clone, Debug)]
@@ -107,7 +106,7 @@ proptest! {
         for step in steps {
             let place = [DirectoryIndex(if let Step::Found(_, directory) = &step { *directory } else { 0 })];
             let (number, found) = match &step {
-                Step::New(number) => (*number, Found::NewTopic),
+                Step::New(number) => (*number, Found::New),
                 Step::Found(..) if !placement.is_online(place[0]) => continue,
                 Step::Found(number, _) => (*number, Found::In(&place)),
                 Step::Nowhere(number) => (*number, Found::In(&[])),
@@ -136,6 +135,9 @@ proptest! {
             }
             let counted: usize = (0..3).map(|index| placement.partitions_in(DirectoryIndex(index)).len()).sum();
             prop_assert_eq!(counted, model.len());
+            for index in (0..3).map(DirectoryIndex) {
+                prop_assert_eq!(placement.count_in(index), placement.partitions_in(index).len());
+            }
         }
     }
 }
