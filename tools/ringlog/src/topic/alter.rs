@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     /// A setting that is to be the broker's again; may be given several times.
     #[arg(long, value_name = "KEY")]
     delete_config: Vec<String>,
-    /// How many partitions it is to have, more than it has and up to 10000: none can be taken away again, and records with
+    /// How many partitions it is to have, 1 to 10000 and more than it has: none can be taken away again, and records with
     /// keys may go to other partitions than before. By itself, not with settings.
     #[arg(
         long,
