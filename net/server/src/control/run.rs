@@ -44,7 +44,8 @@ impl From<FilesError> for NodeError {
 /// Why it didn't start, or has failed. The node is told too.
 pub async fn run_control<I: Io>(io: I, seat: ControlSeat) -> Result<(), NodeError> {
     let ended = seat.ended.clone();
-    let result = run(io, seat).await;
+    // It is large, and made once.
+    let result = Box::pin(run(io, seat)).await;
     // There is room for every part's end; nobody listening is fine.
     let _nobody_listens = ended.try_send(Ended { shard: None, result: result.clone() });
     result

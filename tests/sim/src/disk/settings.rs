@@ -35,6 +35,9 @@ impl Default for DiskLatency {
     }
 }
 
+/// Whether flushes of the file at a path fail.
+type FlushFault = Box<dyn Fn(&Path) -> bool>;
+
 /// Whether an operation on a path gets no descriptor.
 type DescriptorFault = Box<dyn FnMut(&Path) -> bool>;
 
@@ -42,7 +45,7 @@ type DescriptorFault = Box<dyn FnMut(&Path) -> bool>;
 #[derive(Default)]
 pub(crate) struct DiskFaults {
     flush_fails: bool,
-    flushes: Option<Box<dyn Fn(&Path) -> bool>>,
+    flushes: Option<FlushFault>,
     writes: Option<WriteFault>,
     descriptors: Option<DescriptorFault>,
 }
@@ -60,7 +63,7 @@ impl DiskFaults {
     }
 
     /// Lets all flushes of the files that `is_hit` picks fail.
-    pub(crate) fn fail_flushes(&mut self, is_hit: Box<dyn Fn(&Path) -> bool>) {
+    pub(crate) fn fail_flushes(&mut self, is_hit: FlushFault) {
         self.flushes = Some(is_hit);
     }
 
