@@ -84,7 +84,7 @@ pub(crate) async fn open_partition<I: Io>(
 }
 
 pub(crate) fn check_config<I: Io>(shard: &Shard<I>, config: &LogConfig) -> Result<(), ConfigError> {
-    let (batch_bytes_max, pool_bytes) = (config.max_batch_bytes, shard.config.pool_bytes);
+    let (batch_bytes_max, pool_bytes) = (config.max_batch_bytes, shard.pool.bytes());
     // Room for the largest batch twice over in whole buffers, so that one can be filled while another is written.
     let fits = (batch_bytes_max as usize).saturating_mul(2).saturating_add(4 * shard.config.write_bytes_max)
         <= pool_bytes;
