@@ -45,6 +45,7 @@ mod large_requests;
 mod list_config_resources;
 mod list_offsets;
 mod listeners;
+mod log_directories;
 mod long_answers;
 mod metadata;
 mod offset_for_leader_epoch;
