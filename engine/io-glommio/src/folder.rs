@@ -8,6 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
+use engine_io::FileSystemSpace;
 use rustix::fs::Advice;
 
 use crate::shrink::SHRINK_STEP_BYTES;
@@ -132,6 +133,13 @@ pub(crate) fn list_files(path: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
     }
     files.sort_unstable();
     Ok(files)
+}
+
+/// The space of the file system on which `path` lies.
+pub(crate) fn space(path: &Path) -> io::Result<FileSystemSpace> {
+    let found = rustix::fs::statvfs(path)?;
+    let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+    Ok(FileSystemSpace { total_bytes: bytes(found.f_blocks), free_bytes: bytes(found.f_bavail) })
 }
 
 /// Makes a folder's entries durable.

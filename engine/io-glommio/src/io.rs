@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use engine_io::{Io, ListenMode, OpenMode};
+use engine_io::{FileSystemSpace, Io, ListenMode, OpenMode};
 use engine_record::{Instant, Timestamp};
 use glommio::timer::Timer;
 
@@ -174,6 +174,10 @@ impl Io for GlommioIo {
 
     async fn remove_folder(&self, path: &Path) -> io::Result<()> {
         self.blocking(path, |path| fs::remove_dir(path)).await
+    }
+
+    async fn space(&self, path: &Path) -> io::Result<FileSystemSpace> {
+        self.blocking(path, folder::space).await
     }
 
     async fn listen(&self, address: SocketAddr, mode: ListenMode) -> io::Result<GlommioListener> {

@@ -89,3 +89,13 @@ fn files_are_listed_with_their_sizes_and_read_in_part() {
         assert_eq!(io.read_range(&missing, 0, 1).await.unwrap_err().kind(), ErrorKind::NotFound);
     });
 }
+
+#[test]
+fn the_space_of_the_file_system_under_a_folder_is_told() {
+    on_shard(|io, folder| async move {
+        let space = io.space(&folder).await.unwrap();
+        assert!(space.free_bytes > 0 && space.free_bytes <= space.total_bytes, "{space:?}");
+        let missing = io.space(&folder.join("missing")).await.unwrap_err();
+        assert_eq!(missing.kind(), ErrorKind::NotFound);
+    });
+}

@@ -33,6 +33,15 @@ pub enum OpenMode {
     New,
 }
 
+/// The space of a file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileSystemSpace {
+    /// All of it, in bytes.
+    pub total_bytes: u64,
+    /// What this process may still have of it, in bytes: without what is kept for the superuser.
+    pub free_bytes: u64,
+}
+
 /// A file that is read and written past the page cache.
 ///
 /// Writes may overlap in time, also with reads, flushes and allocation; the caller keeps overlapping *ranges* apart.

@@ -38,7 +38,7 @@ use std::path::{Path, PathBuf};
 use engine_record::{Instant, Timestamp};
 
 pub use deadline::{deadline, first};
-pub use file::{BLOCK_BYTES, Buffer, DirectFile, OpenMode, SendFile};
+pub use file::{BLOCK_BYTES, Buffer, DirectFile, FileSystemSpace, OpenMode, SendFile};
 pub use mailbox::{Closed, Receiver, Reply, ReplySlot, SendError, Sender, mailbox, messages_passed, reply};
 pub use signal::{Signal, Wait};
 pub use stream::{Closer, ListenMode, Listener, SendPiece, Stream, StreamReader, StreamWriter};
@@ -192,6 +192,12 @@ pub trait Io: Clone + 'static {
     /// # Errors
     /// As the system says.
     fn remove_folder(&self, path: &Path) -> impl Future<Output = io::Result<()>>;
+
+    /// How much space the file system has on which `path` lies.
+    ///
+    /// # Errors
+    /// As the system says.
+    fn space(&self, path: &Path) -> impl Future<Output = io::Result<FileSystemSpace>>;
 
     /// Binds and listens. Port 0 picks a free one ([`Listener::local_address`] tells it).
     ///

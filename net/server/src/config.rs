@@ -4,13 +4,19 @@
 //! `[kafka]`. Dotted keys and sub-tables mean the same: `log.segment.bytes = 1` is `"log.segment.bytes" = 1`.
 //! The file is resolved once; after that only [`Config`] is passed around, by value.
 
+mod own;
+
 use core::time::Duration;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use engine_record::NodeId;
+use engine_record::{NodeId, ShardId};
 use engine_store::IDLE_DESCRIPTORS_MAX;
 
+pub use self::own::{OWN_SETTINGS, OwnSetting};
+
+use self::own::KAFKA_TABLE;
+use crate::disk_space::{Watermark, Watermarks};
 use crate::settings::{BrokerSettings, SettingError};
 
 /// The default port of shard 0; shard *i* listens on the port *i* above.
@@ -29,17 +35,50 @@ pub enum Routing {
     Shard,
 }
 
-/// Where the node listens for clients, and what it tells them.
+/// The name of the listener that a node has unless it is told of others.
+pub const DEFAULT_LISTENER: &str = "PLAINTEXT";
+
+/// One place where the node listens for clients, and what those are told that come there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenerConfig {
+    /// The name by which the metadata know it, the same on every node, in capitals.
+    pub name: String,
     /// The address to bind.
     pub address: IpAddr,
     /// Shard 0's port; shard *i* takes the port *i* above. 0 picks a free port for each shard.
     pub port: u16,
-    /// The host clients are told. `None`: the address they reached.
-    pub advertised_host: Option<String>,
-    /// The base port clients are told. `None`: the port of the shard.
-    pub advertised_port: Option<u16>,
+    /// What clients are told.
+    pub advertised: Advertised,
+}
+
+/// What a listener's clients are told of where its shards are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Advertised {
+    /// The address they have reached, and the port of each shard.
+    AsReached,
+    /// This host.
+    Host {
+        /// A name or an address, never an unspecified one.
+        host: String,
+        /// Shard 0's port; shard *i* has the port *i* above. `None`: the ports that the shards listen on.
+        port: Option<u16>,
+    },
+    /// The host and the port of each shard, in order.
+    Each(Vec<(String, u16)>),
+}
+
+impl ListenerConfig {
+    /// The listener of a node that is told of no other: plain text, and the address that clients have reached.
+    #[must_use]
+    pub fn plaintext(address: IpAddr, port: u16) -> Self {
+        Self { name: DEFAULT_LISTENER.to_owned(), address, port, advertised: Advertised::AsReached }
+    }
+
+    /// The port that a shard binds; `None` past the last.
+    #[must_use]
+    pub fn port_of(&self, shard: ShardId) -> Option<u16> {
+        if self.port == 0 { Some(0) } else { self.port.checked_add(shard.0) }
+    }
 }
 
 /// Everything the server needs to know, resolved and checked.
@@ -47,10 +86,10 @@ pub struct ListenerConfig {
 pub struct Config {
     /// This node.
     pub node: NodeId,
-    /// The data folder.
+    /// The data folder: an absolute path, since clients are told it.
     pub data_folder: PathBuf,
-    /// The clients' listener.
-    pub listener: ListenerConfig,
+    /// The clients' listeners: at least one, each with a name of its own.
+    pub listeners: Vec<ListenerConfig>,
     /// How clients reach partitions.
     pub routing: Routing,
     /// How many shards to run.
@@ -59,6 +98,8 @@ pub struct Config {
     pub broker: BrokerSettings,
     /// What bounds a shard's memory and connections.
     pub limits: Limits,
+    /// When what needs space on the drive is refused.
+    pub watermarks: Watermarks,
 }
 
 /// The limits of one shard. Each has a named behaviour when it is reached.
@@ -167,12 +208,13 @@ pub struct ConfigFile {
     pub cpus: Option<String>,
     /// `routing`.
     pub routing: Option<String>,
+    /// `disk_soft_watermark`: a percentage or bytes.
+    pub disk_soft_watermark: Option<Watermark>,
+    /// `disk_hard_watermark`, the same.
+    pub disk_hard_watermark: Option<Watermark>,
     /// The table `[kafka]`, flattened, in the order of the keys.
     pub kafka: Vec<(String, String)>,
 }
-
-/// Ringlog's own settings, as they are written at the top of the file.
-const KEYS: [&str; 7] = ["node_id", "data_dir", "listen", "advertise", "cpus", "routing", "kafka"];
 
 impl ConfigFile {
     /// Reads the text of a `ringlog.toml`.
@@ -180,12 +222,19 @@ impl ConfigFile {
     /// # Errors
     /// [`ConfigError::Syntax`], [`ConfigError::UnknownKey`], [`ConfigError::Value`].
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
+        let (file, refused) = Self::read(text)?;
+        refused.into_iter().next().map_or(Ok(file), Err)
+    }
+
+    /// The same, with every key that is refused; those are absent then.
+    ///
+    /// # Errors
+    /// [`ConfigError::Syntax`].
+    pub fn read(text: &str) -> Result<(Self, Vec<ConfigError>), ConfigError> {
         let table: toml::Table = text.parse().map_err(Box::new)?;
         let mut file = Self::default();
-        for (key, value) in table {
-            file.set(&key, value)?;
-        }
-        Ok(file)
+        let refused = table.into_iter().filter_map(|(key, value)| file.set(&key, value).err()).collect();
+        Ok((file, refused))
     }
 
     fn set(&mut self, key: &str, value: toml::Value) -> Result<(), ConfigError> {
@@ -196,13 +245,32 @@ impl ConfigFile {
             "advertise" => self.advertise = Some(text(key, value)?),
             "cpus" => self.cpus = Some(text(key, value)?),
             "routing" => self.routing = Some(text(key, value)?),
-            "kafka" => flatten(String::new(), value, &mut self.kafka)?,
+            "disk_soft_watermark" => self.disk_soft_watermark = Some(watermark(key, &value)?),
+            "disk_hard_watermark" => self.disk_hard_watermark = Some(watermark(key, &value)?),
+            KAFKA_TABLE => flatten(String::new(), value, &mut self.kafka)?,
             unknown => {
-                let nearest = nearest(unknown, KEYS.iter().copied());
+                let known = OWN_SETTINGS.iter().map(|own| own.name).chain([KAFKA_TABLE]);
+                let nearest = nearest(unknown, known);
                 return Err(ConfigError::UnknownKey { key: unknown.to_owned(), nearest });
             }
         }
         Ok(())
+    }
+
+    /// What the file says of one of Ringlog's own settings.
+    #[must_use]
+    pub fn own(&self, name: &str) -> Option<String> {
+        match name {
+            "node_id" => self.node_id.map(|id| id.to_string()),
+            "data_dir" => self.data_dir.as_ref().map(|folder| folder.display().to_string()),
+            "listen" => self.listen.clone(),
+            "advertise" => self.advertise.clone(),
+            "cpus" => self.cpus.clone(),
+            "routing" => self.routing.clone(),
+            "disk_soft_watermark" => self.disk_soft_watermark.map(|watermark| watermark.to_string()),
+            "disk_hard_watermark" => self.disk_hard_watermark.map(|watermark| watermark.to_string()),
+            _ => None,
+        }
     }
 }
 
@@ -218,6 +286,12 @@ fn small_integer(key: &str, value: &toml::Value) -> Result<i32, ConfigError> {
         .as_integer()
         .and_then(|number| i32::try_from(number).ok())
         .ok_or_else(|| wrong(key, format!("expected a whole number, found {value}")))
+}
+
+/// A whole number counts bytes.
+fn watermark(key: &str, value: &toml::Value) -> Result<Watermark, ConfigError> {
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    Watermark::parse(&text).map_err(|expected| wrong(key, format!("{value}: {expected}")))
 }
 
 fn wrong(key: &str, why: String) -> ConfigError {
@@ -342,6 +416,17 @@ mod tests {
         assert!(ConfigFile::parse("listen = 9092").unwrap_err().to_string().contains("expected a string"));
         assert!(ConfigFile::parse("kafka = 3").unwrap_err().to_string().contains("table"));
         assert!(ConfigFile::parse("node_id = 99999999999").is_err());
+    }
+
+    #[test]
+    fn watermarks_are_read_as_text_or_as_bytes() {
+        let file = ConfigFile::parse("disk_soft_watermark = \"2GiB\"\ndisk_hard_watermark = 0\n").unwrap();
+        assert_eq!(file.disk_soft_watermark, Some(Watermark::bytes(2 << 30)));
+        assert_eq!(file.disk_hard_watermark, Some(Watermark::bytes(0)));
+        for wrong in ["\"much\"", "-5", "true", "1.5"] {
+            let refused = ConfigFile::parse(&format!("disk_soft_watermark = {wrong}\n")).unwrap_err();
+            assert!(refused.to_string().starts_with("setting `disk_soft_watermark`: "), "{refused}");
+        }
     }
 
     #[test]

@@ -35,6 +35,8 @@ pub(crate) struct Connection<I: Io> {
     pub(crate) peer: SocketAddr,
     /// The address the client reached.
     pub(crate) reached: IpAddr,
+    /// The listener it came by: a place among those of the configuration.
+    pub(crate) listener: usize,
     /// Who the client is.
     pub(crate) principal: Principal,
     replies: ReplyQueue<I>,
@@ -185,13 +187,14 @@ impl<I: Io> Connection<I> {
     }
 }
 
-/// Serves a connection until it ends. Resolves when both its tasks have.
-pub(crate) async fn serve<I: Io>(shard: Rc<Shard<I>>, stream: I::Stream) {
+/// Serves a connection until it ends that came by a listener. Resolves when both its tasks have.
+pub(crate) async fn serve<I: Io>(shard: Rc<Shard<I>>, listener: usize, stream: I::Stream) {
     let (peer, reached) = (stream.peer_address(), stream.local_address().ip());
     let (reader, writer) = stream.split();
     let connection = Rc::new(Connection {
         peer,
         reached,
+        listener,
         principal: Principal::anonymous(),
         replies: ReplyQueue::new(shard.limits().requests_in_flight),
         closer: reader.closer(),

@@ -123,6 +123,8 @@ async fn finish<I: Io>(shard: Rc<Shard<I>>, request: Request<I>) -> Response<I> 
         ApiKey::IncrementalAlterConfigs => {
             handlers::alter_configs::handle_incremental(&shard, &request).await
         }
+        ApiKey::CreatePartitions => handlers::create_partitions::handle(&shard, &request).await,
+        ApiKey::DescribeLogDirs => handlers::describe_log_dirs::handle(&shard, &request).await,
         ApiKey::DescribeCluster => handlers::describe_cluster::handle(&shard, &request).await,
         ApiKey::Produce => unreachable!("a produce request has a first stage of its own"),
     };

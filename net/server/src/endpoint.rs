@@ -1,7 +1,8 @@
 //! Endpoints: what clients are told of where a shard can be reached.
 //!
 //! A client opens a connection to the broker that leads a partition. Each shard is such a broker, with an address of
-//! its own, so a client's batches go straight to the core that owns the partition.
+//! its own on each listener, so a client's batches go straight to the core that owns the partition. A client is told the
+//! endpoints of the listener that it came by, and no other: those it can reach.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -10,10 +11,7 @@ use net_wire::messages::NodeEndpoint;
 use replication::metadata::commands::ListenerEndpoint;
 use replication::metadata::image::{Image, broker_id};
 
-use crate::config::ListenerConfig;
-
-/// The name of the clients' listener in the metadata.
-pub(crate) const LISTENER: &str = "PLAINTEXT";
+use crate::config::{Advertised, ListenerConfig};
 
 /// Where clients reach one shard, and the id they know it by.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,28 +31,36 @@ impl Endpoint {
     }
 }
 
-/// What a node registers for a shard bound to `bound`.
+/// What a node registers for a shard that one of its listeners has bound to `bound`.
 pub(crate) fn register(listener: &ListenerConfig, shard: ShardId, bound: SocketAddr) -> ListenerEndpoint {
-    ListenerEndpoint {
-        listener: LISTENER.to_owned(),
-        shard,
-        host: listener.advertised_host.clone().unwrap_or_else(|| bound.ip().to_string()),
-        port: listener.advertised_port.map_or_else(|| bound.port(), |base| base.saturating_add(shard.0)),
-    }
+    let (host, port) = match &listener.advertised {
+        Advertised::AsReached => (bound.ip().to_string(), bound.port()),
+        Advertised::Host { host, port } => {
+            let port = port.map_or_else(|| bound.port(), |base| base.saturating_add(shard.0));
+            (host.clone(), port)
+        }
+        Advertised::Each(endpoints) => {
+            endpoints.get(usize::from(shard.0)).cloned().expect("each shard is advertised")
+        }
+    };
+    ListenerEndpoint { listener: listener.name.clone(), shard, host, port }
 }
 
-/// All endpoints of the cluster, as a client is told that reached `reached` on node `here`.
+/// All endpoints of the cluster, as a client is told that reached `reached` through `listener` on node `here`.
 ///
 /// Where the node here advertises no host, the client is told the address it reached, which certainly works for it; an
-/// unspecified address (`0.0.0.0`) is never told.
+/// unspecified address (`0.0.0.0`), which another node may have registered, is never told.
 pub(crate) fn told(image: &Image, listener: &ListenerConfig, here: NodeId, reached: IpAddr) -> Vec<Endpoint> {
     let as_reached = reached.to_canonical().to_string();
     let mut endpoints = Vec::new();
     for node in image.nodes() {
-        let override_host = node.id == here && listener.advertised_host.is_none();
+        let is_as_reached = node.id == here && listener.advertised == Advertised::AsReached;
         for shard in (0..node.shards).map(ShardId) {
-            let Some(registered) = node.endpoint(LISTENER, shard) else { continue };
-            let host = if override_host { &as_reached } else { &registered.host };
+            let Some(registered) = node.endpoint(&listener.name, shard) else { continue };
+            let host = if is_as_reached { &as_reached } else { &registered.host };
+            if host.parse::<IpAddr>().is_ok_and(|address| address.is_unspecified()) {
+                continue;
+            }
             endpoints.push(Endpoint {
                 broker: broker_id(node.id, shard),
                 host: host.clone(),
@@ -83,50 +89,90 @@ mod tests {
 
     use super::*;
 
-    fn listener(host: Option<&str>, port: Option<u16>) -> ListenerConfig {
-        ListenerConfig {
-            address: "0.0.0.0".parse().unwrap(),
-            port: 9092,
-            advertised_host: host.map(str::to_owned),
-            advertised_port: port,
-        }
+    fn listener(name: &str, advertised: Advertised) -> ListenerConfig {
+        let address = "0.0.0.0".parse().unwrap();
+        ListenerConfig { name: name.to_owned(), address, port: 9092, advertised }
     }
 
-    /// What a client on `reached` is told by node 3 with two shards.
-    fn told_to(listener: &ListenerConfig, reached: &str) -> Vec<Endpoint> {
-        let bound = |shard: u16| SocketAddr::new(listener.address, 9092 + shard);
-        let endpoints = (0..2).map(|shard| register(listener, ShardId(shard), bound(shard))).collect();
+    fn on_host(host: &str, port: Option<u16>) -> Advertised {
+        Advertised::Host { host: host.to_owned(), port }
+    }
+
+    /// The metadata once nodes with these listeners and two shards each have registered.
+    fn image(nodes: &[(i32, &[&ListenerConfig])]) -> Image {
         let mut image = Image::new(ClusterId([1; 16]));
-        image.apply(
-            1,
-            &Command::RegisterNode(RegisterNode {
-                node: NodeId(3),
+        for (index, (node, listeners)) in nodes.iter().enumerate() {
+            let bound = |shard: u16| SocketAddr::from(([0, 0, 0, 0], 9092 + shard));
+            let of_shard = |shard: u16| {
+                listeners.iter().map(move |listener| register(listener, ShardId(shard), bound(shard)))
+            };
+            let registration = RegisterNode {
+                node: NodeId(*node),
                 directory_id: 1,
                 incarnation: Incarnation(1),
                 shards: 2,
-                endpoints,
+                endpoints: (0..2).flat_map(of_shard).collect(),
                 clean_start: true,
-            }),
-        );
-        told(&image, listener, NodeId(3), reached.parse().unwrap())
+            };
+            image.apply(index as u64 + 1, &Command::RegisterNode(registration));
+        }
+        image
+    }
+
+    /// What a client that reached `reached` through `listener` is told by node 3, which is alone.
+    fn told_to(listener: &ListenerConfig, reached: &str) -> Vec<Endpoint> {
+        told(&image(&[(3, &[listener])]), listener, NodeId(3), reached.parse().unwrap())
+    }
+
+    fn endpoint(broker: i32, host: &str, port: u16) -> Endpoint {
+        Endpoint { broker, host: host.to_owned(), port }
     }
 
     #[test]
     fn a_client_is_told_the_address_it_reached_and_each_shards_port() {
-        let told = told_to(&listener(None, None), "127.0.0.1");
-        let expected = |broker, port| Endpoint { broker, host: "127.0.0.1".to_owned(), port };
-        assert_eq!(told, [expected(3000, 9092), expected(3001, 9093)]);
+        let told = told_to(&listener("PLAINTEXT", Advertised::AsReached), "127.0.0.1");
+        assert_eq!(told, [endpoint(3000, "127.0.0.1", 9092), endpoint(3001, "127.0.0.1", 9093)]);
     }
 
     #[test]
     fn a_client_is_told_the_advertised_address_where_there_is_one() {
-        let told = told_to(&listener(Some("kafka.example"), Some(19092)), "127.0.0.1");
-        let expected = |broker, port| Endpoint { broker, host: "kafka.example".to_owned(), port };
-        assert_eq!(told, [expected(3000, 19092), expected(3001, 19093)]);
+        let base = on_host("kafka.example", Some(19_092));
+        let told = told_to(&listener("PLAINTEXT", base), "127.0.0.1");
+        assert_eq!(told, [endpoint(3000, "kafka.example", 19_092), endpoint(3001, "kafka.example", 19_093)]);
+        let own_ports = told_to(&listener("PLAINTEXT", on_host("h", None)), "127.0.0.1");
+        assert_eq!(own_ports, [endpoint(3000, "h", 9092), endpoint(3001, "h", 9093)]);
+    }
+
+    #[test]
+    fn each_shard_may_be_advertised_by_itself() {
+        let each = Advertised::Each(vec![("a".to_owned(), 7), ("b".to_owned(), 5)]);
+        let told = told_to(&listener("PLAINTEXT", each), "127.0.0.1");
+        assert_eq!(told, [endpoint(3000, "a", 7), endpoint(3001, "b", 5)]);
+    }
+
+    #[test]
+    fn a_client_is_told_the_endpoints_of_the_listener_it_came_by_on_every_node() {
+        let (inner, outer) =
+            (listener("INNER", on_host("in", Some(1))), listener("OUTER", on_host("out", Some(11))));
+        let other = listener("OUTER", on_host("other", Some(21)));
+        let image = image(&[(3, &[&inner, &outer]), (4, &[&other])]);
+        let told = |listener| told(&image, listener, NodeId(3), "127.0.0.1".parse().unwrap());
+        assert_eq!(told(&inner), [endpoint(3000, "in", 1), endpoint(3001, "in", 2)]);
+        let expected = [(3000, "out", 11), (3001, "out", 12), (4000, "other", 21), (4001, "other", 22)];
+        assert_eq!(told(&outer), expected.map(|(broker, host, port)| endpoint(broker, host, port)));
+    }
+
+    #[test]
+    fn an_unspecified_address_is_never_told() {
+        let reached = listener("PLAINTEXT", Advertised::AsReached);
+        let image = image(&[(3, &[&reached]), (4, &[&reached])]);
+        let told = told(&image, &reached, NodeId(3), "10.0.0.7".parse().unwrap());
+        assert_eq!(told, [endpoint(3000, "10.0.0.7", 9092), endpoint(3001, "10.0.0.7", 9093)]);
     }
 
     #[test]
     fn an_ipv4_address_seen_through_an_ipv6_socket_is_told_as_ipv4() {
-        assert_eq!(told_to(&listener(None, None), "::ffff:127.0.0.1")[0].host, "127.0.0.1");
+        let listener = listener("PLAINTEXT", Advertised::AsReached);
+        assert_eq!(told_to(&listener, "::ffff:127.0.0.1")[0].host, "127.0.0.1");
     }
 }

@@ -24,6 +24,7 @@ mod connection;
 mod connections;
 mod control;
 mod deltas;
+mod disk_space;
 mod dispatch;
 mod driven;
 mod endpoint;
@@ -54,8 +55,10 @@ mod sending;
 pub mod settings;
 mod shard;
 mod turns;
+mod validation;
 
 pub use control::run::run_control;
+pub use disk_space::{Watermark, Watermarks};
 pub use endpoint::Endpoint;
 pub use metrics::{ShardSnapshot, Stage};
 pub use run_shard::run_shard;

@@ -1,4 +1,4 @@
-//! Accepts a shard's clients.
+//! Accepts a shard's clients, whatever listener they come by: the limits of connections are those of the shard.
 
 use core::time::Duration;
 use std::rc::Rc;
@@ -13,11 +13,17 @@ use crate::shard::Shard;
 /// How long accepting rests after it failed: it fails when the process has no descriptor left, until one is closed.
 const REST: Duration = Duration::from_millis(100);
 
+/// A listener that is bound, and its place among those of the configuration.
+pub(crate) struct Bound<I: Io> {
+    pub(crate) place: usize,
+    pub(crate) listener: I::Listener,
+}
+
 /// Accepts connections and serves each in a task of its own, until the task is dropped.
-pub(crate) async fn accept<I: Io>(shard: Rc<Shard<I>>, listener: I::Listener, served: Rc<Tasks<I>>) {
+pub(crate) async fn accept<I: Io>(shard: Rc<Shard<I>>, bound: Bound<I>, served: Rc<Tasks<I>>) {
     loop {
-        match listener.accept().await {
-            Ok(stream) => admit(&shard, stream, &served),
+        match bound.listener.accept().await {
+            Ok(stream) => admit(&shard, bound.place, stream, &served),
             Err(error) => {
                 shard.notice(Notice::AcceptFailed, |held_back| {
                     tracing::error!(%error, held_back, "a connection could not be accepted; raise `nofile`?");
@@ -28,7 +34,7 @@ pub(crate) async fn accept<I: Io>(shard: Rc<Shard<I>>, listener: I::Listener, se
     }
 }
 
-fn admit<I: Io>(shard: &Rc<Shard<I>>, stream: I::Stream, served: &Tasks<I>) {
+fn admit<I: Io>(shard: &Rc<Shard<I>>, place: usize, stream: I::Stream, served: &Tasks<I>) {
     let peer = stream.peer_address();
     match shard.connections().admit(peer.ip(), shard.limits()) {
         Ok(admission) => {
@@ -36,7 +42,7 @@ fn admit<I: Io>(shard: &Rc<Shard<I>>, stream: I::Stream, served: &Tasks<I>) {
             let shard = Rc::clone(shard);
             let io = shard.io().clone();
             served.spawn(&io, async move {
-                connection::serve(shard, stream).await;
+                connection::serve(shard, place, stream).await;
                 drop(admission);
             });
         }

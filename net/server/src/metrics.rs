@@ -41,6 +41,8 @@ impl Stage {
             | ApiKey::DescribeConfigs
             | ApiKey::AlterConfigs
             | ApiKey::IncrementalAlterConfigs
+            | ApiKey::CreatePartitions
+            | ApiKey::DescribeLogDirs
             | ApiKey::DescribeCluster => Self::Other,
         }
     }
@@ -62,6 +64,7 @@ pub(crate) struct Metrics {
     connections_refused: Cell<u64>,
     wrong_shard: Cell<u64>,
     questions: Cell<u64>,
+    low_space_refusals: Cell<u64>,
 }
 
 /// A copy of a shard's counts.
@@ -77,6 +80,8 @@ pub struct ShardSnapshot {
     pub connections_refused: u64,
     /// Partitions asked of this shard that another owns.
     pub wrong_shard: u64,
+    /// Batches refused since the start, as the drive was below its soft watermark.
+    pub low_space_refusals: u64,
     /// Bytes of requests held now.
     pub request_bytes: u64,
     /// Bytes of replies held now, and of what came of produces that wait for theirs; whole buffers included of which they
@@ -104,6 +109,7 @@ impl Metrics {
             connections_refused: Cell::new(0),
             wrong_shard: Cell::new(0),
             questions: Cell::new(0),
+            low_space_refusals: Cell::new(0),
         }
     }
 
@@ -124,6 +130,15 @@ impl Metrics {
     /// Notes that a client asked this shard for a partition of another.
     pub(crate) fn wrong_shard(&self) {
         self.wrong_shard.set(self.wrong_shard.get() + 1);
+    }
+
+    /// Notes that a batch was refused since the drive is below its soft watermark.
+    pub(crate) fn record_refused_for_space(&self) {
+        self.low_space_refusals.set(self.low_space_refusals.get() + 1);
+    }
+
+    pub(crate) fn low_space_refusals(&self) -> u64 {
+        self.low_space_refusals.get()
     }
 
     /// Notes that the shard was asked something from outside.

@@ -16,6 +16,7 @@ use crate::config::Config;
 use crate::control::channel::{
     AppliedReport, AppliedView, ControlHandle, ControlRequest, DELTAS_MAX, Delta, applied, requests,
 };
+use crate::disk_space::DiskSpace;
 use crate::endpoint::Endpoint;
 use crate::format::Identity;
 use crate::metrics::ShardSnapshot;
@@ -27,10 +28,12 @@ const COMMANDS_MAX: usize = 16;
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum NodeError {
     /// A shard can't listen.
-    #[error("shard {shard} cannot listen on {address}: {why}{}", listen_hint(*.kind))]
+    #[error("shard {shard} cannot listen on {address} (listener {listener}): {why}{}", listen_hint(*.kind))]
     Listen {
         /// The shard.
         shard: ShardId,
+        /// The name of the listener.
+        listener: String,
         /// Where.
         address: SocketAddr,
         /// What the system says.
@@ -69,15 +72,15 @@ pub enum NodeError {
 const LISTEN_HINTS: [(std::io::ErrorKind, &str); 3] = [
     (
         std::io::ErrorKind::AddrInUse,
-        "; another process has the port: stop it, or choose another with --listen",
+        "; another process has the port: stop it, or choose another with --listen or `listeners`",
     ),
     (
         std::io::ErrorKind::AddrNotAvailable,
-        "; no network interface of this machine has that address: choose one that is there with --listen, or 0.0.0.0 for all",
+        "; no network interface of this machine has that address: choose one that is there with --listen or `listeners`, or 0.0.0.0 for all",
     ),
     (
         std::io::ErrorKind::PermissionDenied,
-        "; ports below 1024 are for who has CAP_NET_BIND_SERVICE: choose a higher one with --listen",
+        "; ports below 1024 are for who has CAP_NET_BIND_SERVICE: choose a higher one with --listen or `listeners`",
     ),
 ];
 
@@ -94,7 +97,8 @@ impl From<Closed> for NodeError {
 /// A shard that listens and has opened its storage.
 #[derive(Clone, Debug)]
 pub(crate) struct Listening {
-    pub(crate) address: SocketAddr,
+    /// By listener, in the configuration's order.
+    pub(crate) addresses: Vec<SocketAddr>,
     /// Whether its storage was shut down in order.
     pub(crate) is_clean: bool,
 }
@@ -104,8 +108,8 @@ pub(crate) struct Listening {
 pub struct Opened {
     /// The shard.
     pub shard: ShardId,
-    /// Where it listens.
-    pub address: SocketAddr,
+    /// Where it listens: an address a listener, in the configuration's order.
+    pub addresses: Vec<SocketAddr>,
     /// Partitions it owns.
     pub partitions: usize,
     /// Of these, how many can't be served.
@@ -123,7 +127,16 @@ pub struct Opened {
 pub struct Started {
     /// Each shard, in order.
     pub shards: Vec<Opened>,
-    /// What a client on this machine is told.
+    /// What a client on this machine is told by each listener, in the configuration's order.
+    pub listeners: Vec<ListenerTold>,
+}
+
+/// What a client on this machine is told that comes by a listener.
+#[derive(Clone, Debug)]
+pub struct ListenerTold {
+    /// The listener's name.
+    pub name: String,
+    /// The cluster's endpoints there.
     pub endpoints: Vec<Endpoint>,
 }
 
@@ -151,6 +164,7 @@ pub struct ShardSeat {
     pub(crate) config: Config,
     pub(crate) flush_scope: FlushScope,
     pub(crate) control: ControlHandle,
+    pub(crate) disk_space: DiskSpace,
     /// The metadata at the shard's start, to which the deltas are applied.
     pub(crate) image: Reply<Arc<Image>>,
     pub(crate) deltas: Receiver<Delta>,
@@ -165,11 +179,12 @@ pub struct ShardSeat {
 pub struct ControlSeat {
     pub(crate) config: Config,
     pub(crate) identity: Identity,
+    pub(crate) disk_space: DiskSpace,
     pub(crate) requests: Receiver<ControlRequest>,
     /// Rings when a shard has applied something.
     pub(crate) applied: Receiver<()>,
     pub(crate) shards: Vec<ShardEnd>,
-    pub(crate) registered: ReplySlot<Result<Vec<Endpoint>, NodeError>>,
+    pub(crate) registered: ReplySlot<Result<Vec<ListenerTold>, NodeError>>,
     pub(crate) stop: Receiver<()>,
     pub(crate) ended: Sender<Ended>,
 }
@@ -186,7 +201,7 @@ pub(crate) struct ShardEnd {
 /// By which the process starts, watches and stops its node.
 pub struct NodeHandle {
     opened: Vec<Reply<Result<Opened, NodeError>>>,
-    registered: Option<Reply<Result<Vec<Endpoint>, NodeError>>>,
+    registered: Option<Reply<Result<Vec<ListenerTold>, NodeError>>>,
     commands: Vec<Sender<ShardCommand>>,
     control: Sender<()>,
     ended: Receiver<Ended>,
@@ -203,6 +218,7 @@ pub fn assemble(
     flush_scope: FlushScope,
 ) -> (Vec<ShardSeat>, ControlSeat, NodeHandle) {
     let (control, requests) = requests();
+    let disk_space = DiskSpace::default();
     let (bell, rings) = mailbox(1);
     let (ended, ends) = mailbox(usize::from(config.shards) + 1);
     let (stop, stopped) = mailbox(1);
@@ -230,6 +246,7 @@ pub fn assemble(
             config: config.clone(),
             flush_scope,
             control: control.clone(),
+            disk_space: disk_space.clone(),
             image: imaged,
             deltas: received,
             applied: report,
@@ -251,6 +268,7 @@ pub fn assemble(
     let control = ControlSeat {
         config: config.clone(),
         identity: identity.clone(),
+        disk_space,
         requests,
         applied: rings,
         shards: shard_ends,
@@ -271,12 +289,12 @@ impl NodeHandle {
     /// When called again.
     pub async fn started(&mut self) -> Result<Started, NodeError> {
         let registered = self.registered.take().expect("a node starts once");
-        let endpoints = registered.wait().await??;
+        let listeners = registered.wait().await??;
         let mut shards = Vec::with_capacity(self.opened.len());
         for opened in self.opened.drain(..) {
             shards.push(opened.wait().await??);
         }
-        Ok(Started { shards, endpoints })
+        Ok(Started { shards, listeners })
     }
 
     /// Resolves when a part of the node has ended: after [`NodeHandle::stop`], or since it failed. `None` when all have.

@@ -8,11 +8,10 @@ use engine_io::{Io, ListenMode, Listener, Receiver, Tasks, first};
 use engine_store::{Store, StoreConfig, StoreError};
 use replication::metadata::commands::Command;
 
-use crate::config::Config;
 use crate::control::channel::{AppliedReport, Delta};
 use crate::deltas::Deltas;
 use crate::hurrying;
-use crate::listener;
+use crate::listener::{self, Bound};
 use crate::node::{Ended, Listening, NodeError, Opened, ShardCommand, ShardSeat};
 use crate::opening;
 use crate::reopening;
@@ -39,7 +38,7 @@ pub async fn run_shard<I: Io>(io: I, seat: ShardSeat) -> Result<(), NodeError> {
 async fn run<I: Io>(io: I, seat: ShardSeat) -> Result<(), NodeError> {
     let begun_at = io.now();
     let begun = begin(&io, &seat).await;
-    let (listener, store, recovery) = match begun {
+    let (listeners, store, recovery) = match begun {
         Ok(begun) => begun,
         Err(error) => {
             seat.listening.answer(Err(error.clone()));
@@ -47,22 +46,22 @@ async fn run<I: Io>(io: I, seat: ShardSeat) -> Result<(), NodeError> {
             return Err(error);
         }
     };
-    let address = listener.local_address();
-    seat.listening.answer(Ok(Listening { address, is_clean: recovery.is_clean }));
+    let addresses: Vec<_> = listeners.iter().map(|bound| bound.listener.local_address()).collect();
+    seat.listening.answer(Ok(Listening { addresses: addresses.clone(), is_clean: recovery.is_clean }));
     let Ok(image) = seat.image.wait().await else {
         seat.opened.answer(Err(NodeError::PeerStopped));
         return Err(NodeError::PeerStopped);
     };
     let applied = image.applied();
-    let shard =
-        Rc::new(Shard::new(io.clone(), seat.shard, seat.config, store, seat.control, (*image).clone()));
+    let told = (seat.control, seat.disk_space, (*image).clone());
+    let shard = Rc::new(Shard::new(io.clone(), seat.shard, seat.config, store, told));
     let offline = opening::open_all(&shard).await;
     shard.remove_orphans();
     seat.applied.advance(applied);
-    let serving = Serving::begin(&shard, listener, seat.deltas, seat.applied);
+    let serving = Serving::begin(&shard, listeners, seat.deltas, seat.applied);
     seat.opened.answer(Ok(Opened {
         shard: seat.shard,
-        address,
+        addresses,
         partitions: shard.partition_count(),
         offline,
         is_clean: recovery.is_clean,
@@ -82,32 +81,34 @@ async fn run<I: Io>(io: I, seat: ShardSeat) -> Result<(), NodeError> {
 async fn begin<I: Io>(
     io: &I,
     seat: &ShardSeat,
-) -> Result<(I::Listener, Store<I>, engine_store::RecoveryReport), NodeError> {
-    let address = address_of(&seat.config, seat.shard.0)?;
-    let listener = io.listen(address, ListenMode::Exclusive).await.map_err(|error| NodeError::Listen {
-        shard: seat.shard,
-        address,
-        why: error.to_string(),
-        kind: error.kind(),
-    })?;
+) -> Result<(Vec<Bound<I>>, Store<I>, engine_store::RecoveryReport), NodeError> {
+    let listeners = listen(io, seat).await?;
     let mut store = StoreConfig::new(seat.config.data_folder.clone(), seat.shard, seat.config.shards);
     store.flush_scope = seat.flush_scope;
     store.idle_descriptors_max = seat.config.limits.idle_files;
     store.pool_bytes = usize::try_from(seat.config.limits.pool_bytes).unwrap_or(usize::MAX);
     let (store, recovery) =
         Store::open(io, store).await.map_err(|error| NodeError::Store { shard: seat.shard, error })?;
-    Ok((listener, store, recovery))
+    Ok((listeners, store, recovery))
 }
 
-/// Where shard number `shard` listens.
-fn address_of(config: &Config, shard: u16) -> Result<SocketAddr, NodeError> {
-    let listener = &config.listener;
-    let overflow = NodeError::PortsOverflow { port: listener.port, shards: config.shards };
-    let port = match listener.port {
-        0 => 0,
-        base => base.checked_add(shard).ok_or(overflow)?,
-    };
-    Ok(SocketAddr::new(listener.address, port))
+/// Binds each of the node's listeners for this shard.
+async fn listen<I: Io>(io: &I, seat: &ShardSeat) -> Result<Vec<Bound<I>>, NodeError> {
+    let mut listeners = Vec::with_capacity(seat.config.listeners.len());
+    for (place, listener) in seat.config.listeners.iter().enumerate() {
+        let port = listener.port_of(seat.shard);
+        let overflow = NodeError::PortsOverflow { port: listener.port, shards: seat.config.shards };
+        let address = SocketAddr::new(listener.address, port.ok_or(overflow)?);
+        let bound = io.listen(address, ListenMode::Exclusive).await.map_err(|error| NodeError::Listen {
+            shard: seat.shard,
+            listener: listener.name.clone(),
+            address,
+            why: error.to_string(),
+            kind: error.kind(),
+        })?;
+        listeners.push(Bound { place, listener: bound });
+    }
+    Ok(listeners)
 }
 
 /// The tasks of a shard that serves.
@@ -120,7 +121,7 @@ struct Serving<I: Io> {
 impl<I: Io> Serving<I> {
     fn begin(
         shard: &Rc<Shard<I>>,
-        listener: I::Listener,
+        listeners: Vec<Bound<I>>,
         deltas: Receiver<Delta>,
         applied: AppliedReport,
     ) -> Self {
@@ -134,9 +135,10 @@ impl<I: Io> Serving<I> {
         serving.following.spawn(io, request_memory::reclaim(Rc::clone(shard)));
         serving.following.spawn(io, hurrying::hurry_holders(Rc::clone(shard)));
         serving.following.spawn(io, retention::enforce(Rc::clone(shard)));
-        serving
-            .accepting
-            .spawn(io, listener::accept(Rc::clone(shard), listener, Rc::clone(&serving.connections)));
+        for bound in listeners {
+            let served = Rc::clone(&serving.connections);
+            serving.accepting.spawn(io, listener::accept(Rc::clone(shard), bound, served));
+        }
         serving
     }
 
@@ -156,19 +158,19 @@ impl<I: Io> Serving<I> {
     }
 }
 
-/// Applies what the control executor has decided, in order. New topics that come together are opened together.
+/// Applies what the control executor has decided, in order. New partitions that come together are opened together.
 async fn follow_deltas<I: Io>(shard: Rc<Shard<I>>, deltas: Receiver<Delta>, applied: AppliedReport) {
-    let is_creation = |command: &Command| matches!(command, Command::CreateTopic(_));
+    let adds = |command: &Command| matches!(command, Command::CreateTopic(_) | Command::CreatePartitions(_));
     let mut deltas = Deltas::new(deltas);
     while let Some(Delta { index: mut last, command }) = deltas.next().await {
-        let mut created: Vec<_> = shard.apply(last, &command).into_iter().collect();
-        while (1..opening::TOPICS_AT_ONCE).contains(&created.len())
-            && let Some(Delta { index, command }) = deltas.next_if(is_creation)
+        let mut added: Vec<_> = shard.apply(last, &command).into_iter().collect();
+        while (1..opening::TOPICS_AT_ONCE).contains(&added.len())
+            && let Some(Delta { index, command }) = deltas.next_if(adds)
         {
-            created.extend(shard.apply(index, &command));
+            added.extend(shard.apply(index, &command));
             last = index;
         }
-        opening::open_topics(&shard, &created, &mut deltas).await;
+        opening::open_added(&shard, &added, &mut deltas).await;
         applied.advance(last);
     }
 }

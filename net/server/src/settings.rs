@@ -6,12 +6,17 @@
 
 mod catalogue;
 mod describe;
+mod explain;
 #[cfg(test)]
 mod tests;
+mod values;
 
 pub use describe::{
-    DescribedSetting, SettingKind, SettingSource, Synonym, is_broker_setting, is_list, is_topic_setting,
+    DescribedSetting, LISTENERS_DEFAULT, SettingKind, SettingSource, Synonym, is_broker_setting, is_list,
+    is_topic_setting,
 };
+pub use explain::{ExplainedSetting, nearest_setting};
+pub use values::{Unit, Values};
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -20,6 +25,7 @@ use engine_record::{ClientBatchRules, Timestamp, TimestampType};
 use engine_store::LogConfig;
 use replication::leader::{CommitRules, FlushMode};
 
+use self::values::Given;
 use crate::config::nearest;
 
 /// Settings of one topic.
@@ -47,6 +53,8 @@ pub struct TopicSettings {
     pub min_insync_replicas: u16,
     /// `flush.mode`.
     pub flush_mode: FlushMode,
+    /// `records.validation`: whether the records of compressed batches are looked at too.
+    pub validates_compressed: bool,
 }
 
 /// Settings of the broker.
@@ -71,10 +79,24 @@ pub struct BrokerSettings {
     pub connections_per_address_max: u32,
     /// `max.incremental.fetch.session.cache.slots`, of each shard; 0 for no fetch sessions.
     pub fetch_sessions_max: u32,
+    /// Where the broker listens.
+    pub listeners: ListenerSettings,
     /// What a topic has unless it says otherwise.
     pub topic: TopicSettings,
     /// What the configuration file says, by name and as written.
     pub written: BTreeMap<String, String>,
+}
+
+/// Where the broker listens and what it tells clients of that, as written; `None` where that isn't said. It is read where
+/// the number of shards is known and names can be looked up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListenerSettings {
+    /// `listeners`.
+    pub listeners: Option<String>,
+    /// `advertised.listeners`.
+    pub advertised: Option<String>,
+    /// `listener.security.protocol.map`.
+    pub protocols: Option<String>,
 }
 
 impl Default for TopicSettings {
@@ -91,6 +113,7 @@ impl Default for TopicSettings {
             timestamp_after_max_ms: 3_600_000,
             min_insync_replicas: 1,
             flush_mode: FlushMode::Quorum,
+            validates_compressed: false,
         }
     }
 }
@@ -107,6 +130,7 @@ impl Default for BrokerSettings {
             connections_max: 16_384,
             connections_per_address_max: 16_384,
             fetch_sessions_max: 1_000,
+            listeners: ListenerSettings::default(),
             topic: TopicSettings::default(),
             written: BTreeMap::new(),
         }
@@ -143,7 +167,7 @@ pub enum SettingError {
         /// As written.
         value: String,
         /// What would be right.
-        expected: &'static str,
+        expected: Values,
     },
     /// Kafka knows the value, this broker can't carry it out.
     #[error("setting `{name}`: `{value}` is not supported; {supported} is")]
@@ -158,7 +182,7 @@ pub enum SettingError {
 }
 
 /// The names a topic knows.
-pub const TOPIC_SETTINGS: [&str; 13] = [
+pub const TOPIC_SETTINGS: [&str; 14] = [
     "cleanup.policy",
     "compression.type",
     "flush.mode",
@@ -168,6 +192,7 @@ pub const TOPIC_SETTINGS: [&str; 13] = [
     "message.timestamp.before.max.ms",
     "message.timestamp.type",
     "min.insync.replicas",
+    "records.validation",
     "retention.bytes",
     "retention.ms",
     "segment.bytes",
@@ -175,13 +200,16 @@ pub const TOPIC_SETTINGS: [&str; 13] = [
 ];
 
 /// The names the broker knows besides.
-pub const BROKER_SETTINGS: [&str; 26] = [
+pub const BROKER_SETTINGS: [&str; 30] = [
+    "advertised.listeners",
     "auto.create.topics.enable",
     "compression.type",
     "default.replication.factor",
     "delete.topic.enable",
     "fetch.max.bytes",
     "flush.mode",
+    "listener.security.protocol.map",
+    "listeners",
     "log.cleanup.policy",
     "log.index.interval.bytes",
     "log.message.timestamp.after.max.ms",
@@ -201,6 +229,7 @@ pub const BROKER_SETTINGS: [&str; 26] = [
     "message.max.bytes",
     "min.insync.replicas",
     "num.partitions",
+    "records.validation",
     "socket.request.max.bytes",
 ];
 
@@ -210,24 +239,23 @@ impl TopicSettings {
     /// # Errors
     /// [`SettingError`]; nothing has changed.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), SettingError> {
-        let given = Given { name, value };
+        let entry = catalogue::of_topic(name).ok_or_else(|| unknown_setting(name, &TOPIC_SETTINGS))?;
+        let given = Given { name, value, values: entry.values };
         match name {
-            "segment.bytes" => self.segment_bytes = given.number(1 << 20, 1 << 30, SEGMENT_BYTES)?,
-            "segment.ms" => self.segment_age = given.milliseconds()?,
-            "retention.ms" => self.retention_age = given.unless_unlimited()?.map(Duration::from_millis),
+            "segment.bytes" => self.segment_bytes = given.number()?,
+            "segment.ms" => self.segment_age = given.span()?,
+            "retention.ms" => self.retention_age = given.span_unless_unlimited()?,
             "retention.bytes" => self.retention_bytes = given.unless_unlimited()?,
-            "index.interval.bytes" => self.index_interval_bytes = given.number(1, 1 << 30, BYTES)?,
-            "max.message.bytes" => self.max_message_bytes = given.number(61, 64 << 20, MESSAGE_BYTES)?,
+            "index.interval.bytes" => self.index_interval_bytes = given.number()?,
+            "max.message.bytes" => self.max_message_bytes = given.number()?,
             "message.timestamp.type" => self.timestamp_type = given.timestamp_type()?,
-            "message.timestamp.before.max.ms" => self.timestamp_before_max_ms = given.span()?,
-            "message.timestamp.after.max.ms" => self.timestamp_after_max_ms = given.span()?,
-            "min.insync.replicas" => {
-                self.min_insync_replicas = given.number(1, 32, "a count from 1 to 32")?
-            }
+            "message.timestamp.before.max.ms" => self.timestamp_before_max_ms = given.number()?,
+            "message.timestamp.after.max.ms" => self.timestamp_after_max_ms = given.number()?,
+            "min.insync.replicas" => self.min_insync_replicas = given.number()?,
             "flush.mode" => self.flush_mode = given.flush_mode()?,
-            "cleanup.policy" => given.only("delete")?,
-            "compression.type" => given.only("producer")?,
-            unknown => return Err(unknown_setting(unknown, &TOPIC_SETTINGS)),
+            "records.validation" => self.validates_compressed = given.records_validation()?,
+            // There is nothing to choose.
+            _ => given.only()?,
         }
         Ok(())
     }
@@ -309,6 +337,13 @@ impl TopicSettings {
                 TimestampType::Create => "CreateTime".to_owned(),
                 TimestampType::LogAppend => "LogAppendTime".to_owned(),
             },
+            "records.validation" => {
+                if self.validates_compressed {
+                    "all".to_owned()
+                } else {
+                    "uncompressed".to_owned()
+                }
+            }
             "flush.mode" => match self.flush_mode {
                 FlushMode::Quorum => "quorum".to_owned(),
                 FlushMode::Isr => "isr".to_owned(),
@@ -340,6 +375,13 @@ impl BrokerSettings {
     /// # Errors
     /// [`SettingError`] of the first that is refused.
     pub fn from_file(kafka: &[(String, String)]) -> Result<Self, SettingError> {
+        let (settings, refused) = Self::read_file(kafka);
+        refused.into_iter().next().map_or(Ok(settings), Err)
+    }
+
+    /// The same, with every setting that is refused; those have their defaults then.
+    #[must_use]
+    pub fn read_file(kafka: &[(String, String)]) -> (Self, Vec<SettingError>) {
         let mut settings = Self::default();
         // Of the names for one span the finest unit wins, wherever they stand.
         let mut by_unit: Vec<_> = kafka.iter().collect();
@@ -348,54 +390,43 @@ impl BrokerSettings {
             "log.retention.minutes" => 1,
             _ => 2,
         });
-        for (name, value) in by_unit {
-            settings.set(name, value)?;
-        }
+        let set = by_unit.into_iter().map(|(name, value)| settings.set(name, value).err());
+        let refused = set.flatten().collect();
         settings.written = kafka.iter().cloned().collect();
-        Ok(settings)
+        (settings, refused)
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), SettingError> {
-        let given = Given { name, value };
+        let entry = catalogue::of_broker(name).ok_or_else(|| unknown_setting(name, &BROKER_SETTINGS))?;
+        let given = Given { name, value, values: entry.values };
         match name {
-            "num.partitions" => {
-                self.num_partitions = given.number(1, PARTITIONS_MAX, "a count from 1 to 10000")?
-            }
+            "num.partitions" => self.num_partitions = given.number()?,
             "auto.create.topics.enable" => self.auto_create_topics = given.flag()?,
             "delete.topic.enable" => self.delete_topics = given.flag()?,
-            "default.replication.factor" => given.only("1")?,
-            "fetch.max.bytes" => self.fetch_bytes_max = given.number(1024, FETCH_BYTES_MAX, FETCH_BYTES)?,
-            "socket.request.max.bytes" => {
-                self.request_bytes_max = given.number(1024, 1 << 30, REQUEST_BYTES)?
+            "listeners" => self.listeners.listeners = Some(given.text()?),
+            "advertised.listeners" => self.listeners.advertised = Some(given.text()?),
+            "listener.security.protocol.map" => self.listeners.protocols = Some(given.text()?),
+            "fetch.max.bytes" => self.fetch_bytes_max = given.number()?,
+            "socket.request.max.bytes" => self.request_bytes_max = given.number()?,
+            "max.connections" => self.connections_max = given.number()?,
+            "max.connections.per.ip" => self.connections_per_address_max = given.number()?,
+            "max.incremental.fetch.session.cache.slots" => self.fetch_sessions_max = given.number()?,
+            "log.roll.hours" => self.topic.segment_age = given.span()?,
+            "log.retention.hours" | "log.retention.minutes" => {
+                self.topic.retention_age = given.span_unless_unlimited()?;
             }
-            "max.connections" => self.connections_max = given.number(1, u32::MAX, COUNT)?,
-            "max.connections.per.ip" => {
-                self.connections_per_address_max = given.number(1, u32::MAX, COUNT)?
-            }
-            "max.incremental.fetch.session.cache.slots" => {
-                self.fetch_sessions_max = given.number(0, u32::MAX, "a count from 0")?
-            }
-            "log.roll.hours" => self.topic.segment_age = given.hours()?,
-            "log.retention.hours" => self.topic.retention_age = given.span_of(3600)?,
-            "log.retention.minutes" => self.topic.retention_age = given.span_of(60)?,
-            "log.retention.check.interval.ms" => self.retention_check_interval = given.milliseconds()?,
+            "log.retention.check.interval.ms" => self.retention_check_interval = given.span()?,
             other => match topic_name(other) {
                 Some(topic_name) => {
                     self.topic.set(topic_name, value).map_err(|error| error.renamed(other))?;
                 }
-                None => return Err(unknown_setting(other, &BROKER_SETTINGS)),
+                // There is nothing to choose.
+                None => given.only()?,
             },
         }
         Ok(())
     }
 }
-
-const COUNT: &str = "a count from 1";
-const BYTES: &str = "a number of bytes from 1 to 1073741824";
-const SEGMENT_BYTES: &str = "a number of bytes from 1048576 to 1073741824";
-const MESSAGE_BYTES: &str = "a number of bytes from 61 to 67108864";
-const FETCH_BYTES: &str = "a number of bytes from 1024 to 16777216";
-const REQUEST_BYTES: &str = "a number of bytes from 1024 to 1073741824";
 
 /// The most that `fetch.max.bytes` may be, and what it is unless set: no answer has more bytes of records, but for a single
 /// larger batch, since they stay in memory until the client takes them.
@@ -432,94 +463,6 @@ impl SettingError {
             Self::Unsupported { value, supported, .. } => {
                 Self::Unsupported { name: to.to_owned(), value, supported }
             }
-        }
-    }
-}
-
-/// A setting as given: its name and its text.
-#[derive(Clone, Copy)]
-struct Given<'a> {
-    name: &'a str,
-    value: &'a str,
-}
-
-impl Given<'_> {
-    fn wrong(self, expected: &'static str) -> SettingError {
-        SettingError::Value { name: self.name.to_owned(), value: self.value.to_owned(), expected }
-    }
-
-    /// A whole number from `min` to `max`, both inclusive.
-    fn number<N: TryFrom<u64>>(self, min: u32, max: u32, expected: &'static str) -> Result<N, SettingError> {
-        let number: u64 = self.value.trim().parse().map_err(|_| self.wrong(expected))?;
-        if !(u64::from(min)..=u64::from(max)).contains(&number) {
-            return Err(self.wrong(expected));
-        }
-        N::try_from(number).map_err(|_| self.wrong(expected))
-    }
-
-    fn flag(self) -> Result<bool, SettingError> {
-        self.value.trim().to_ascii_lowercase().parse().map_err(|_| self.wrong("`true` or `false`"))
-    }
-
-    fn milliseconds(self) -> Result<Duration, SettingError> {
-        let number: u64 = self.value.trim().parse().map_err(|_| self.wrong("milliseconds from 1"))?;
-        if number == 0 { Err(self.wrong("milliseconds from 1")) } else { Ok(Duration::from_millis(number)) }
-    }
-
-    /// A span of time in milliseconds, from 0.
-    fn span(self) -> Result<i64, SettingError> {
-        let number = self.value.trim().parse().ok().filter(|&span: &i64| span >= 0);
-        number.ok_or_else(|| self.wrong("milliseconds from 0"))
-    }
-
-    fn hours(self) -> Result<Duration, SettingError> {
-        let hours: u32 = self.number(1, u32::MAX, "hours from 1")?;
-        Ok(Duration::from_secs(u64::from(hours) * 3600))
-    }
-
-    /// A limit from 0; `None` for -1, which is no limit.
-    fn unless_unlimited(self) -> Result<Option<u64>, SettingError> {
-        match self.value.trim() {
-            "-1" => Ok(None),
-            limit => {
-                let expected = "a number from 0 to 9223372036854775807, or -1 for no limit";
-                let limit = limit.parse().ok().filter(|limit| i64::try_from(*limit).is_ok());
-                limit.map(Some).ok_or_else(|| self.wrong(expected))
-            }
-        }
-    }
-
-    /// A span of time in a unit of so many seconds; `None` for -1, which is no limit.
-    fn span_of(self, unit_seconds: u64) -> Result<Option<Duration>, SettingError> {
-        let span = self.unless_unlimited()?;
-        Ok(span.map(|units| Duration::from_secs(units.saturating_mul(unit_seconds))))
-    }
-
-    fn timestamp_type(self) -> Result<TimestampType, SettingError> {
-        match self.value {
-            "CreateTime" => Ok(TimestampType::Create),
-            "LogAppendTime" => Ok(TimestampType::LogAppend),
-            _ => Err(self.wrong("`CreateTime` or `LogAppendTime`")),
-        }
-    }
-
-    fn flush_mode(self) -> Result<FlushMode, SettingError> {
-        match self.value {
-            "quorum" => Ok(FlushMode::Quorum),
-            "isr" => Ok(FlushMode::Isr),
-            "leader" => Ok(FlushMode::Leader),
-            "async" => Ok(FlushMode::Async),
-            _ => Err(self.wrong("`quorum`, `isr`, `leader` or `async`")),
-        }
-    }
-
-    /// Accepts the one value that is carried out.
-    fn only(self, supported: &'static str) -> Result<(), SettingError> {
-        if self.value == supported {
-            Ok(())
-        } else {
-            let (name, value) = (self.name.to_owned(), self.value.to_owned());
-            Err(SettingError::Unsupported { name, value, supported })
         }
     }
 }

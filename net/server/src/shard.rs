@@ -4,9 +4,10 @@
 //! the metadata, applied in order by [`Shard::apply`].
 
 use core::cell::{Cell, RefCell};
+use core::ops::Range;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::net::IpAddr;
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use engine_io::{Io, Tasks};
@@ -19,8 +20,10 @@ use replication::metadata::reply::Reply;
 
 use crate::budget::{Budget, Share};
 use crate::config::{Config, Limits};
+use crate::connection::Connection;
 use crate::connections::Connections;
 use crate::control::channel::{ControlError, ControlHandle};
+use crate::disk_space::DiskSpace;
 use crate::dispatch::Request;
 use crate::endpoint::{self, Endpoint};
 use crate::fetch_sessions::{FetchSessions, SessionLimits};
@@ -41,6 +44,7 @@ pub(crate) struct Shard<I: Io> {
     config: Config,
     store: Store<I>,
     control: ControlHandle,
+    disk_space: DiskSpace,
     /// The metadata as far as this shard has applied it.
     image: RefCell<Rc<Image>>,
     /// The partitions this shard owns.
@@ -53,6 +57,8 @@ pub(crate) struct Shard<I: Io> {
     reply_memory: ReplyMemory,
     /// Whose turn it is to make a long answer.
     making: Budget,
+    /// Whose turn it is to decompress a producer's batch.
+    decompressing: Budget,
     lookups: Lookups,
     fetch_sessions: RefCell<FetchSessions>,
     retention: Retention,
@@ -75,6 +81,21 @@ impl<I: Io> Hosted<I> {
     pub(crate) fn open(partition: Partition<I>) -> Self {
         Self::Open(Rc::new(partition))
     }
+}
+
+/// Partitions that have come to be, with their topic or later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Added {
+    pub(crate) topic: TopicId,
+    /// Their numbers.
+    pub(crate) partitions: Range<usize>,
+}
+
+/// A folder that holds logs.
+pub(crate) struct LogDirectory<I: Io> {
+    pub(crate) path: PathBuf,
+    /// Those of this shard that are open, in order.
+    pub(crate) partitions: Vec<Rc<Partition<I>>>,
 }
 
 /// What the shard says to a client that asks for a partition it can't serve.
@@ -105,8 +126,7 @@ impl<I: Io> Shard<I> {
         id: ShardId,
         config: Config,
         store: Store<I>,
-        control: ControlHandle,
-        image: Image,
+        (control, disk_space, image): (ControlHandle, DiskSpace, Image),
     ) -> Self {
         Self {
             io,
@@ -118,6 +138,7 @@ impl<I: Io> Shard<I> {
             list_memory: Budget::new(config.limits.list_bytes),
             reply_memory: ReplyMemory::new(config.limits.reply_bytes),
             making: Budget::new(1),
+            decompressing: Budget::new(1),
             lookups: Lookups::new(),
             fetch_sessions: RefCell::new(FetchSessions::new(SessionLimits {
                 sessions: config.limits.fetch_sessions,
@@ -127,6 +148,7 @@ impl<I: Io> Shard<I> {
             config,
             store,
             control,
+            disk_space,
             image: RefCell::new(Rc::new(image)),
             partitions: RefCell::default(),
             reopening: Reopening::default(),
@@ -162,6 +184,10 @@ impl<I: Io> Shard<I> {
         &self.control
     }
 
+    pub(crate) fn disk_space(&self) -> &DiskSpace {
+        &self.disk_space
+    }
+
     pub(crate) fn connections(&self) -> &Rc<Connections<I>> {
         &self.connections
     }
@@ -193,6 +219,11 @@ impl<I: Io> Shard<I> {
         Some(self.making.take(1).await)
     }
 
+    /// Waits for the turn to decompress a producer's batch. Whoever has it waits for nothing but turns of the shard.
+    pub(crate) async fn turn_to_decompress(&self) -> Share {
+        self.decompressing.take(1).await
+    }
+
     pub(crate) fn lookups(&self) -> &Lookups {
         &self.lookups
     }
@@ -219,14 +250,15 @@ impl<I: Io> Shard<I> {
         Rc::clone(&self.image.borrow())
     }
 
-    /// The endpoints of the cluster, as a client that reached `reached` is told.
-    pub(crate) fn endpoints_told(&self, reached: IpAddr) -> Vec<Endpoint> {
-        endpoint::told(&self.image.borrow(), &self.config.listener, self.config.node, reached)
+    /// The endpoints of the cluster, as the client of this connection is told.
+    pub(crate) fn endpoints_told(&self, connection: &Connection<I>) -> Vec<Endpoint> {
+        let listener = &self.config.listeners[connection.listener];
+        endpoint::told(&self.image.borrow(), listener, self.config.node, connection.reached)
     }
 
     /// The same where an answer must name them, else none.
     pub(crate) fn endpoints_told_if(&self, needed: bool, request: &Request<I>) -> Vec<Endpoint> {
-        if needed { self.endpoints_told(request.connection.reached) } else { Vec::new() }
+        if needed { self.endpoints_told(&request.connection) } else { Vec::new() }
     }
 
     /// The broker id that clients send the controller's requests to.
@@ -300,12 +332,19 @@ impl<I: Io> Shard<I> {
         self.partitions.borrow_mut().insert(id, hosted);
     }
 
-    /// Applies one command that the metadata quorum has committed, and acts on it. A topic that has been created is to
+    /// Applies one command that the metadata quorum has committed, and acts on it. Partitions that have come to be are to
     /// be opened by the caller.
-    pub(crate) fn apply(self: &Rc<Self>, index: u64, command: &Command) -> Option<TopicId> {
+    pub(crate) fn apply(self: &Rc<Self>, index: u64, command: &Command) -> Option<Added> {
         let reply = Rc::make_mut(&mut self.image.borrow_mut()).apply(index, command);
         match (command, reply) {
-            (Command::CreateTopic(_), Reply::TopicCreated { id }) => return Some(id),
+            (Command::CreateTopic(topic), Reply::TopicCreated { id }) => {
+                return Some(Added { topic: id, partitions: 0..topic.partitions.len() });
+            }
+            (Command::CreatePartitions(growth), Reply::PartitionsCreated) => {
+                let first = usize::try_from(growth.first).expect("the topic has that many");
+                let partitions = first..first + growth.partitions.len();
+                return Some(Added { topic: growth.id, partitions });
+            }
             (Command::DeleteTopic { id }, Reply::TopicDeleted { .. }) => self.drop_topic(*id),
             (Command::BumpLeaderEpochs { .. } | Command::RegisterNode(_), _) => self.follow_epochs(),
             (Command::AlterTopic(AlterTopic { id, .. }), Reply::TopicAltered) => self.follow_settings(*id),
@@ -313,6 +352,7 @@ impl<I: Io> Shard<I> {
                 Command::CreateTopic(_)
                 | Command::DeleteTopic { .. }
                 | Command::AlterTopic(_)
+                | Command::CreatePartitions(_)
                 | Command::AllocateProducerIds { .. },
                 _,
             ) => {}
@@ -458,7 +498,7 @@ impl<I: Io> Shard<I> {
         }
     }
 
-    /// The partitions that are open now.
+    /// The partitions that are open now, in order.
     pub(crate) fn open_partitions(&self) -> Vec<Rc<Partition<I>>> {
         let partitions = self.partitions.borrow();
         let open = partitions.values().filter_map(|hosted| match hosted {
@@ -466,6 +506,11 @@ impl<I: Io> Shard<I> {
             Hosted::Offline => None,
         });
         open.collect()
+    }
+
+    /// The folders that hold logs, each with those of this shard that are open. There is one.
+    pub(crate) fn log_directories(&self) -> Vec<LogDirectory<I>> {
+        vec![LogDirectory { path: self.config.data_folder.clone(), partitions: self.open_partitions() }]
     }
 
     /// Ends every wait on a partition: the shard is stopping.
@@ -487,6 +532,7 @@ impl<I: Io> Shard<I> {
             connections_refused,
             fetch_sessions: self.with_fetch_sessions(|sessions| sessions.len()),
             wrong_shard,
+            low_space_refusals: self.metrics.low_space_refusals(),
             request_bytes: self.request_memory.used(),
             reply_bytes: self.reply_memory.used(),
             mailbox_messages: engine_io::messages_passed(),

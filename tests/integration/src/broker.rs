@@ -35,6 +35,8 @@ pub enum Ports {
     Any,
     /// On the same ports after each restart, so that clients find it again.
     Kept,
+    /// Where the lines of the configuration say.
+    Configured,
 }
 
 /// How to start a broker.
@@ -71,13 +73,22 @@ impl Options {
         self
     }
 
-    fn listen(&self) -> String {
+    /// The same, listening where these lines say.
+    #[must_use]
+    pub const fn with_listeners(mut self, lines: &'static str) -> Self {
+        self.ports = Ports::Configured;
+        self.with_kafka(lines)
+    }
+
+    /// What the command line says of where to listen.
+    fn listen(&self) -> Option<String> {
         match self.ports {
-            Ports::Any => "127.0.0.1:0".to_owned(),
+            Ports::Any => Some("127.0.0.1:0".to_owned()),
+            Ports::Configured => None,
             Ports::Kept => {
                 let shards = self.cpus.split(',').count();
                 let shards = u16::try_from(shards).expect("a machine has fewer CPUs than ports");
-                format!("127.0.0.1:{}", ports::free_range(shards))
+                Some(format!("127.0.0.1:{}", ports::free_range(shards)))
             }
         }
     }
@@ -89,7 +100,7 @@ impl Options {
 pub struct Broker {
     running: Option<Running>,
     cpus: &'static str,
-    listen: String,
+    listen: Option<String>,
     folder: TestFolder,
     configured: bool,
     _turn: MutexGuard<'static, ()>,
@@ -251,7 +262,8 @@ impl Broker {
 
     fn command(&self) -> Command {
         let mut command = Command::new(binary::path());
-        command.args(["serve", "--json", "--listen", &self.listen, "--cpus", self.cpus]);
+        command.args(["serve", "--json", "--cpus", self.cpus]);
+        command.args(self.listen.iter().flat_map(|listen| ["--listen", listen]));
         command.arg("--data-dir").arg(self.data_folder());
         command.arg("--stats-file").arg(self.stats_path());
         if let Some(routing) = settings::routing() {

@@ -11,13 +11,24 @@ pub struct Ready {
     pub new: bool,
     /// The node's id.
     pub node_id: u32,
-    /// Where it listens, by shard.
+    /// Where clients of the first listener find it, by shard.
     pub endpoints: Vec<Endpoint>,
+    /// Its listeners, in the order of the configuration.
+    pub listeners: Vec<Listener>,
     /// What it found in its folder.
     pub recovery: Recovery,
 }
 
-/// A shard's listener.
+/// A listener.
+#[derive(Clone, Debug, serde::Deserialize)]
+pub struct Listener {
+    /// Its name.
+    pub name: String,
+    /// Where each shard has bound it.
+    pub bound: Vec<SocketAddr>,
+}
+
+/// A shard as a client is told of it.
 #[derive(Clone, Debug, serde::Deserialize)]
 pub struct Endpoint {
     /// Broker id that clients know it by.
@@ -63,9 +74,11 @@ mod tests {
         let line = r#"{"cluster_id":"c","new":true,"node_id":1,"endpoints":[
             {"broker_id":1000,"shard":0,"cpu":0,"address":"127.0.0.1:9092"},
             {"broker_id":1001,"shard":1,"cpu":1,"address":"127.0.0.1:9093"}],
+            "listeners":[{"name":"PLAINTEXT","protocol":"PLAINTEXT","bound":["0.0.0.0:9092","0.0.0.0:9093"],"endpoints":[]}],
             "recovery":{"clean":true,"partitions":0,"offline":0,"scanned_bytes":0,"ms":12}}"#;
         let ready: Ready = serde_json::from_str(line).unwrap();
         assert_eq!(ready.bootstrap(), "127.0.0.1:9092,127.0.0.1:9093");
         assert_eq!(ready.endpoints[1].broker_id, 1001);
+        assert_eq!((&*ready.listeners[0].name, ready.listeners[0].bound[1].port()), ("PLAINTEXT", 9093));
     }
 }

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use engine_io::{DirectFile, Io, ListenMode, OpenMode};
+use engine_io::{DirectFile, FileSystemSpace, Io, ListenMode, OpenMode};
 use engine_record::{Instant, Timestamp};
 
 use crate::buffer::{SimBuffer, SimBytes};
@@ -80,7 +80,8 @@ impl SimIo {
             | PathOperation::WriteFile
             | PathOperation::Rename
             | PathOperation::RemoveFile
-            | PathOperation::RemoveFolder => |latency| &latency.metadata,
+            | PathOperation::RemoveFolder
+            | PathOperation::Space => |latency| &latency.metadata,
         };
         let done = self.seat.operate_early(latency, move |world| {
             let new_file = FileId(world.number());
@@ -214,6 +215,10 @@ impl Io for SimIo {
     async fn remove_folder(&self, path: &Path) -> io::Result<()> {
         let owned = path.to_owned();
         self.on_path(PathOperation::RemoveFolder, path, move |disk, _| disk.remove_folder(&owned)).await
+    }
+
+    async fn space(&self, path: &Path) -> io::Result<FileSystemSpace> {
+        self.on_path(PathOperation::Space, path, move |disk, _| Ok(disk.space())).await
     }
 
     async fn listen(&self, address: SocketAddr, mode: ListenMode) -> io::Result<SimListener> {

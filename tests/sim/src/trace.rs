@@ -51,6 +51,7 @@ pub(crate) enum PathOperation {
     Rename,
     RemoveFile,
     RemoveFolder,
+    Space,
 }
 
 impl PathOperation {
@@ -65,7 +66,7 @@ impl PathOperation {
             | Self::ReadRange
             | Self::WriteFile
             | Self::Flush => true,
-            Self::Rename | Self::RemoveFile | Self::RemoveFolder => false,
+            Self::Rename | Self::RemoveFile | Self::RemoveFolder | Self::Space => false,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
-use engine_io::{BLOCK_BYTES, Buffer, DirectFile, Io, OpenMode, SendFile, deadline};
+use engine_io::{BLOCK_BYTES, Buffer, DirectFile, FileSystemSpace, Io, OpenMode, SendFile, deadline};
 use sim::{CrashMode, DiskLatency, Sim, SimBuffer, SimFile, SimIo, SimNode};
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
@@ -356,6 +356,8 @@ fn a_full_disk_refuses_space_and_nothing_else() {
         sim.block_on(async {
             let file = durable_file(&io).await;
             node.disk().set_capacity(10 * BLOCK);
+            let space = FileSystemSpace { total_bytes: 10 * BLOCK, free_bytes: 2 * BLOCK };
+            assert_eq!(io.space(Path::new("/data")).await.unwrap(), space);
             assert_eq!(file.allocate(8 * BLOCK, 3 * BLOCK).await.unwrap_err().kind(), ErrorKind::StorageFull);
             sizes.insert(file.size().await.unwrap());
             file.write(0, filled(&io, 8, 1)).await.unwrap();

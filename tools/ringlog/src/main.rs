@@ -7,6 +7,7 @@
 mod bench;
 mod client;
 mod consume;
+mod doctor;
 mod failure;
 mod format;
 mod log_dump;
@@ -48,6 +49,9 @@ enum Command {
     /// Look into log files.
     #[command(subcommand)]
     Log(LogCommand),
+    /// Find out what is wrong, and what to change.
+    #[command(subcommand)]
+    Doctor(doctor::DoctorCommand),
 }
 
 #[derive(Subcommand)]
@@ -73,6 +77,7 @@ fn main() -> ExitCode {
         Command::Consume(arguments) => consume::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Log(LogCommand::Dump(arguments)) => log_dump::run(&arguments),
+        Command::Doctor(command) => doctor::run(&command),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

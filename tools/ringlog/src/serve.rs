@@ -5,6 +5,7 @@ mod config_file;
 mod descriptors;
 mod folder;
 mod listener;
+mod listeners;
 mod options;
 mod run;
 mod stats;
@@ -32,7 +33,7 @@ pub(crate) struct Arguments {
     /// Keep the data in this folder [default: ./ringlog-data].
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
-    /// Listen for clients here; shard i listens on PORT + i, with port 0 on any free port [default: 127.0.0.1:9092].
+    /// Listen for clients here, or see `listeners` in the configuration; shard i listens on PORT + i, with port 0 on any free port [default: 127.0.0.1:9092].
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) listen: Option<String>,
     /// Tell clients to come here instead of to the address they reached.

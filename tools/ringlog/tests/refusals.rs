@@ -54,6 +54,36 @@ fn ports_past_the_last_are_wrong_usage_wherever_they_are_said() {
 }
 
 #[test]
+fn listeners_that_can_not_be_served_are_refused_with_what_to_do() {
+    let below = harness::folder();
+    let cpu = tuning::usable_cores(Path::new("/")).unwrap().cpus[0].id;
+    let cpus = format!("{cpu},{cpu}");
+    let configuration = below.path().join("ringlog.toml");
+    for (lines, expected) in [
+        ("listeners = \"SSL://:9093\"", "not served yet; meanwhile listen with PLAINTEXT"),
+        ("listeners = \"SASL_SSL://:9093\"", "not served yet; meanwhile"),
+        ("listener.security.protocol.map = \"PLAINTEXT:SASL_PLAINTEXT\"", "not served yet; meanwhile"),
+        ("listeners = \"A://127.0.0.1:9092,B://0.0.0.0:9093\"", "take the same ports"),
+        ("listeners = \"A://127.0.0.1:65535\"", "each of 2 shards takes a port"),
+        ("listeners = \"A://no-such-host.invalid:1\"", "no address and no known host"),
+        ("advertised.listeners = \"PLAINTEXT://0.0.0.0:9092\"", "clients cannot reach"),
+        ("advertised.listeners = \"OTHER://h:9092\"", "there is no listener OTHER"),
+    ] {
+        fs::write(&configuration, format!("[kafka]\n{lines}\n")).unwrap();
+        let arguments = ["serve", "--cpus", &cpus, "--config", configuration.to_str().unwrap()];
+        let (code, said) = refusal(below.path(), &arguments);
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.contains("configuration ") && said.contains(expected), "{lines}: {said}");
+    }
+    fs::write(&configuration, "listen = \":1\"\n[kafka]\nlisteners = \"A://:1\"\n").unwrap();
+    let (code, said) = refusal(below.path(), &["serve", "--config", configuration.to_str().unwrap()]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("`listen` is given too"), "{said}");
+    fs::remove_file(&configuration).unwrap();
+    assert!(is_empty(below.path()));
+}
+
+#[test]
 fn a_log_level_that_is_none_is_refused_with_those_there_are() {
     let below = harness::folder();
     for (level, shown) in

@@ -56,19 +56,25 @@ fn check_collision(image: &Image, name: &str) -> Result<(), ControlError> {
 fn place(image: &Image, placement: &Placement) -> Result<Vec<PartitionAssignment>, ControlError> {
     match placement {
         Placement::Dealt { partitions, replication_factor } => {
-            let nodes: Vec<NodeId> = image.nodes().map(|node| node.id).collect();
+            let nodes = nodes(image);
             let factor = replication_factor.map_or(REPLICATION_FACTOR_DEFAULT.min(nodes.len()), usize::from);
             let partitions = usize::try_from(*partitions).unwrap_or(usize::MAX);
             deal(image, partitions, factor, &nodes).map_err(ControlError::InvalidAssignment)
         }
         Placement::Named(partitions) => {
-            let targets = partitions
-                .iter()
-                .map(|brokers| brokers.iter().copied().map(target).collect())
-                .collect::<Result<Vec<Vec<ReplicaTarget>>, ControlError>>()?;
-            manual(image, &targets).map_err(ControlError::InvalidAssignment)
+            manual(image, &targets(partitions)?).map_err(ControlError::InvalidAssignment)
         }
     }
+}
+
+/// The nodes in the order in which they lead the partitions of a topic.
+pub(super) fn nodes(image: &Image) -> Vec<NodeId> {
+    image.nodes().map(|node| node.id).collect()
+}
+
+/// What broker ids name, partition by partition.
+pub(super) fn targets(partitions: &[Vec<i32>]) -> Result<Vec<Vec<ReplicaTarget>>, ControlError> {
+    partitions.iter().map(|brokers| brokers.iter().copied().map(target).collect()).collect()
 }
 
 fn target(broker: i32) -> Result<ReplicaTarget, ControlError> {

@@ -3,10 +3,11 @@
 //! Everything that has come while the last turn was being made durable goes into the next one together: one write, one
 //! flush.
 
+use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
 use std::sync::Arc;
 
-use engine_io::{Io, ReplySlot, first};
+use engine_io::{Io, ReplySlot, Tasks, first};
 use replication::metadata::commands::{
     Command, Incarnation, ListenerEndpoint, PRODUCER_ID_BLOCK, RegisterNode,
 };
@@ -16,13 +17,15 @@ use replication::metadata::reply::Reply;
 use replication::metadata::snapshot::Snapshot;
 
 use super::answers::{Answers, Asker, fresh_topic_id, refuse};
-use super::channel::{ControlError, ControlRequest, Delta, NewTopic};
+use super::channel::{ControlError, ControlRequest, Delta, MorePartitions, NewTopic};
 use super::create;
 use super::files::{FilesError, Leave, MetadataFiles};
-use crate::config::Config;
+use super::grow;
+use crate::config::{Config, ListenerConfig};
+use crate::disk_space::{self, DiskSpace};
 use crate::endpoint;
 use crate::format::Identity;
-use crate::node::{ControlSeat, Ended, NodeError, ShardEnd};
+use crate::node::{ControlSeat, Ended, ListenerTold, NodeError, ShardEnd};
 
 /// The quorum's tick.
 const TICK: Duration = Duration::from_millis(50);
@@ -48,6 +51,11 @@ pub async fn run_control<I: Io>(io: I, seat: ControlSeat) -> Result<(), NodeErro
 }
 
 async fn run<I: Io>(io: I, mut seat: ControlSeat) -> Result<(), NodeError> {
+    let (folder, watermarks) = (&seat.config.data_folder, seat.config.watermarks);
+    let mut watch = disk_space::Watch::new(io.clone(), folder, watermarks, seat.disk_space.clone());
+    watch.look().await;
+    let watching = Tasks::new();
+    watching.spawn(&io, watch.run());
     let started = start(&io, &mut seat).await;
     let mut control = match started {
         Ok(control) => control,
@@ -56,15 +64,7 @@ async fn run<I: Io>(io: I, mut seat: ControlSeat) -> Result<(), NodeError> {
             return Err(error);
         }
     };
-    let loopback = core::net::IpAddr::V4(core::net::Ipv4Addr::LOCALHOST);
-    let reached =
-        if seat.config.listener.address.is_unspecified() { loopback } else { seat.config.listener.address };
-    seat.registered.answer(Ok(endpoint::told(
-        &control.image,
-        &seat.config.listener,
-        seat.config.node,
-        reached,
-    )));
+    seat.registered.answer(Ok(told_here(&control.image, &seat.config)));
     loop {
         let tick = io.sleep(control.tick());
         let shards = first(seat.requests.receive(), seat.applied.receive());
@@ -90,9 +90,21 @@ async fn run<I: Io>(io: I, mut seat: ControlSeat) -> Result<(), NodeError> {
     }
 }
 
+/// What a client on this machine is told by each listener.
+fn told_here(image: &Image, config: &Config) -> Vec<ListenerTold> {
+    let told = |listener: &ListenerConfig| {
+        let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let reached = if listener.address.is_unspecified() { loopback } else { listener.address };
+        let endpoints = endpoint::told(image, listener, config.node, reached);
+        ListenerTold { name: listener.name.clone(), endpoints }
+    };
+    config.listeners.iter().map(told).collect()
+}
+
 /// Recovers the metadata, waits for the shards to listen, and registers the node.
 async fn start<I: Io>(io: &I, seat: &mut ControlSeat) -> Result<Control<I>, NodeError> {
     let mut control = Control::open(io.clone(), &seat.config, &seat.identity).await?;
+    control.disk_space = seat.disk_space.clone();
     control.turn().await?;
     if !control.leadership.active {
         return Err(NodeError::Metadata("this node is not the only voter of its metadata quorum".to_owned()));
@@ -102,7 +114,8 @@ async fn start<I: Io>(io: &I, seat: &mut ControlSeat) -> Result<Control<I>, Node
     for shard in &mut seat.shards {
         let listening = shard.listening.take().expect("a shard begins to listen once").wait().await??;
         clean_start &= listening.is_clean;
-        endpoints.push(endpoint::register(&seat.config.listener, shard.shard, listening.address));
+        let bound = seat.config.listeners.iter().zip(&listening.addresses);
+        endpoints.extend(bound.map(|(listener, bound)| endpoint::register(listener, shard.shard, *bound)));
     }
     control.register(&seat.config, &seat.identity, endpoints, clean_start).await?;
     control.shards = core::mem::take(&mut seat.shards);
@@ -118,10 +131,11 @@ struct Control<I: Io> {
     io: I,
     node: engine_record::NodeId,
     incarnation: Incarnation,
+    disk_space: DiskSpace,
     driver: Driver,
     files: MetadataFiles<I>,
     image: Image,
-    /// The image with the topics that were proposed since, so that those proposed together are placed level and don't
+    /// The image with the topics and partitions that were proposed since, so that those proposed together are placed level and don't
     /// collide. Only what was proposed and isn't committed in the same turn is forgotten, and then places are less level.
     planned: Option<Image>,
     leadership: Leadership,
@@ -145,6 +159,7 @@ impl<I: Io> Control<I> {
             io,
             node: config.node,
             incarnation,
+            disk_space: DiskSpace::default(),
             driver,
             files,
             image,
@@ -198,6 +213,7 @@ impl<I: Io> Control<I> {
             ControlRequest::DeleteTopic(id, slot) => {
                 self.propose(&Command::DeleteTopic { id }, Asker::DeleteTopic(slot));
             }
+            ControlRequest::CreatePartitions(wish, slot) => self.create_partitions(&wish, slot),
             ControlRequest::AlterTopic(alteration, slot) => {
                 self.propose(&Command::AlterTopic(alteration), Asker::AlterTopic(slot));
             }
@@ -226,26 +242,56 @@ impl<I: Io> Control<I> {
             }
             Ok(command) => {
                 let creation = Command::CreateTopic(command.clone());
-                let planned = self.planned.get_or_insert_with(|| self.image.clone());
-                // One that can't be is refused when it is applied.
-                let _refused_later = planned.apply(planned.applied() + 1, &creation);
-                self.propose(&creation, Asker::CreateTopic(command, slot));
+                self.propose_planned(&creation, Asker::CreateTopic(command, slot));
             }
         }
     }
 
-    fn propose(&mut self, command: &Command, asker: Asker) {
+    fn create_partitions(&mut self, wish: &MorePartitions, slot: ReplySlot<Result<(), ControlError>>) {
+        match grow::plan(self.planned.as_ref().unwrap_or(&self.image), wish) {
+            Err(error) => slot.answer(Err(error)),
+            Ok(_) if wish.validate_only => slot.answer(Ok(())),
+            Ok(growth) => {
+                self.propose_planned(&Command::CreatePartitions(growth), Asker::CreatePartitions(slot));
+            }
+        }
+    }
+
+    /// Proposes what the plans made later in this turn build on.
+    fn propose_planned(&mut self, command: &Command, asker: Asker) {
+        if self.propose(command, asker) {
+            let planned = self.planned.get_or_insert_with(|| self.image.clone());
+            // One that can't be is refused when it is applied.
+            let _refused_later = planned.apply(planned.applied() + 1, command);
+        }
+    }
+
+    /// Proposes a command, or answers why not; whether it is proposed.
+    fn propose(&mut self, command: &Command, asker: Asker) -> bool {
+        let token = self.answers.token();
+        match self.try_propose(command, token) {
+            Ok(()) => self.answers.expect(token, asker),
+            Err(error) => {
+                refuse(asker, error);
+                return false;
+            }
+        }
+        true
+    }
+
+    fn try_propose(&mut self, command: &Command, token: driver::Token) -> Result<(), ControlError> {
         if !self.leadership.active {
-            return refuse(asker, ControlError::NotController);
+            return Err(ControlError::NotController);
+        }
+        if grows_data(command)
+            && let Err(low) = self.disk_space.check_topics()
+        {
+            return Err(ControlError::LowSpace(low));
         }
         if !self.files.admit(command.encode().len(), leave(command)) {
-            return refuse(asker, ControlError::NoSpace);
+            return Err(ControlError::NoSpace);
         }
-        let token = self.answers.token();
-        match self.driver.propose(command, token) {
-            Ok(()) => self.answers.expect(token, asker),
-            Err(error) => refuse(asker, refusal(error)),
-        }
+        self.driver.propose(command, token).map_err(refusal)
     }
 
     /// Carries out everything the driver hands out, until it is quiet.
@@ -319,6 +365,11 @@ impl<I: Io> Control<I> {
         let everywhere = self.shards.iter().map(|shard| shard.applied.index()).min();
         self.answers.shards_applied(everywhere.unwrap_or_default());
     }
+}
+
+/// Whether a command makes room for more records.
+fn grows_data(command: &Command) -> bool {
+    matches!(command, Command::CreateTopic(_) | Command::CreatePartitions(_))
 }
 
 /// What a command must leave of the log's space.

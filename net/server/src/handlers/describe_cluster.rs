@@ -43,7 +43,7 @@ pub(crate) async fn handle<I: Io>(
     let memory = reply_memory::reserve_list(shard, bytes).await.ok_or(CloseReason::NoMemory)?;
     let image = shard.image();
     let cluster_id = image.cluster().to_string();
-    let endpoints = shard.endpoints_told(request.connection.reached);
+    let endpoints = shard.endpoints_told(&request.connection);
     let brokers = endpoints
         .iter()
         .map(|endpoint| DescribeClusterBroker {

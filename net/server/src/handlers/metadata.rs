@@ -58,7 +58,7 @@ pub(crate) async fn handle<I: Io>(
     });
     let operations = |asked: bool, all: i32| if asked { all } else { OPERATIONS_NOT_ASKED };
     let topic_operations = operations(asked.include_topic_authorized_operations, TOPIC_OPERATIONS);
-    let endpoints = shard.endpoints_told(request.connection.reached);
+    let endpoints = shard.endpoints_told(&request.connection);
     let cluster_id = image.cluster().to_string();
     let mut topics = Vec::with_capacity(found.len());
     let mut turns = Turns::new(shard.io());

@@ -133,7 +133,7 @@ impl BrokerSettings {
     pub fn describe(&self, wanted: impl Fn(&str) -> bool) -> Vec<DescribedSetting> {
         let wanted = BROKER_SETTINGS.into_iter().filter(|name| wanted(name));
         let described = wanted.map(|name| {
-            let (kind, documentation) =
+            let catalogue::Entry { kind, documentation, .. } =
                 catalogue::of_broker(name).expect("the catalogue has every setting of the broker");
             // Names of the same setting that stand before this one don't say what this one is.
             let synonyms: Vec<_> = match catalogue::defaulted_by(name) {
@@ -165,7 +165,9 @@ impl BrokerSettings {
 
     fn own_synonyms(&self, name: &'static str) -> Vec<Synonym> {
         let default = Synonym { name, value: Self::default().value(name), source: SettingSource::Default };
-        self.written_synonym(name).into_iter().chain([default]).collect()
+        // What is nothing unless it is written has no value.
+        let default = Some(default).filter(|default| !default.value.is_empty());
+        self.written_synonym(name).into_iter().chain(default).collect()
     }
 
     fn written_synonym(&self, name: &'static str) -> Option<Synonym> {
@@ -180,6 +182,9 @@ impl BrokerSettings {
             "auto.create.topics.enable" => self.auto_create_topics.to_string(),
             "delete.topic.enable" => self.delete_topics.to_string(),
             "default.replication.factor" => "1".to_owned(),
+            "listeners" => or(&self.listeners.listeners, LISTENERS_DEFAULT),
+            "advertised.listeners" => or(&self.listeners.advertised, ""),
+            "listener.security.protocol.map" => or(&self.listeners.protocols, PROTOCOLS_DEFAULT),
             "fetch.max.bytes" => self.fetch_bytes_max.to_string(),
             "socket.request.max.bytes" => self.request_bytes_max.to_string(),
             "max.connections" => self.connections_max.to_string(),
@@ -195,6 +200,15 @@ impl BrokerSettings {
             }
         }
     }
+}
+
+/// `listeners` unless it is written.
+pub const LISTENERS_DEFAULT: &str = "PLAINTEXT://127.0.0.1:9092";
+/// `listener.security.protocol.map` unless it is written.
+const PROTOCOLS_DEFAULT: &str = "PLAINTEXT:PLAINTEXT";
+
+fn or(written: &Option<String>, default: &str) -> String {
+    written.as_deref().unwrap_or(default).to_owned()
 }
 
 /// `log.retention.hours` and `log.roll.hours` unless they are written.

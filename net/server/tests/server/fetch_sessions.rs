@@ -223,6 +223,8 @@ fn a_request_overtaken_by_the_next_one_of_its_session_says_so() {
         let id = begin(&mut client, 17, &topic, &[(0, 0)]).await;
         let waiting = Fetch::new(&topic, &[]).session(id, 1).waiting(30_000, 1);
         client.send(17, &waiting.request()).await;
+        // Of two connections the later one may be the faster.
+        node.pause(Duration::from_secs(1)).await;
         let mut other = node.connect(0).await;
         assert_eq!(told(&go_on(&mut other, 17, &topic, (id, 2), &[]).await), []);
         produce(&mut other, &topic, 0, &batch(&["a"])).await;

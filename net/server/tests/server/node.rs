@@ -12,7 +12,7 @@ use net_server::config::{Config, Limits, ListenerConfig, Routing};
 use net_server::format::{Unformatted, prepare};
 use net_server::node::{Ended, NodeError, NodeHandle, Opened, Started, assemble};
 use net_server::settings::BrokerSettings;
-use net_server::{ShardSnapshot, run_control, run_shard};
+use net_server::{ShardSnapshot, Watermarks, run_control, run_shard};
 use sim::{CrashMode, Sim, SimIo, SimNode, SimTask};
 
 use crate::client::Client;
@@ -49,16 +49,12 @@ pub(crate) fn config(shards: u16) -> Config {
     Config {
         node: NodeId(1),
         data_folder: FOLDER.into(),
-        listener: ListenerConfig {
-            address: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-            port: PORT,
-            advertised_host: None,
-            advertised_port: None,
-        },
+        listeners: vec![ListenerConfig::plaintext(IpAddr::V4(Ipv4Addr::UNSPECIFIED), PORT)],
         routing: Routing::Shard,
         shards,
         broker: BrokerSettings::default(),
         limits: Limits::default(),
+        watermarks: Watermarks::NONE,
     }
 }
 

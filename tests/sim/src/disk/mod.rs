@@ -18,7 +18,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use engine_io::OpenMode;
+use engine_io::{FileSystemSpace, OpenMode};
 
 use self::change::Piece;
 use self::file_state::{FileState, OpenToken};
@@ -277,6 +277,10 @@ impl Disk {
     /// How many bytes of space are taken.
     pub(crate) fn used_bytes(&self) -> u64 {
         self.files.values().filter(|state| state.is_alive()).map(|state| state.live().space_bytes()).sum()
+    }
+
+    pub(crate) fn space(&self) -> FileSystemSpace {
+        FileSystemSpace { total_bytes: self.capacity_bytes, free_bytes: self.free_bytes() }
     }
 
     fn create(&mut self, path: &Path, new_file: FileId) -> io::Result<FileId> {

@@ -12,7 +12,7 @@ use net_server::config::{Config, Limits, ListenerConfig, Routing};
 use net_server::format::{Unformatted, prepare};
 use net_server::node::{NodeHandle, assemble};
 use net_server::settings::BrokerSettings;
-use net_server::{run_control, run_shard};
+use net_server::{Watermarks, run_control, run_shard};
 use sim::{CrashMode, SimNode, SimTask};
 
 use super::history::Event;
@@ -101,16 +101,12 @@ impl Cluster {
         Config {
             node: NodeId(1),
             data_folder: FOLDER.into(),
-            listener: ListenerConfig {
-                address: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-                port: PORT,
-                advertised_host: None,
-                advertised_port: None,
-            },
+            listeners: vec![ListenerConfig::plaintext(IpAddr::V4(Ipv4Addr::UNSPECIFIED), PORT)],
             routing: Routing::Shard,
             shards: u16::try_from(self.setting.chance.pick(1..=3)).expect("shards are few"),
             broker: self.broker.clone(),
             limits: Limits::default(),
+            watermarks: Watermarks::default(),
         }
     }
 

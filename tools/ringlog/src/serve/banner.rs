@@ -1,12 +1,12 @@
 //! What a broker says of itself when it is ready.
 
-use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
 use net_server::Endpoint;
+use net_server::config::{Advertised, ListenerConfig};
 use net_server::format::Identity;
-use net_server::node::{Opened, Started};
+use net_server::node::{ListenerTold, Opened, Started};
 use net_server::settings::BrokerSettings;
 use serde_json::json;
 use tuning::{FlushMeasurement, FlushScope, WriteCache};
@@ -35,17 +35,24 @@ impl Banner<'_> {
         let state = if self.new { "NEW" } else { "EXISTING" };
         let mut lines =
             vec![format!("{state} cluster {}, node {}", self.identity.cluster, self.identity.node)];
-        lines.extend(self.started.endpoints.iter().zip(&self.options.cpus).map(|(endpoint, cpu)| {
-            format!("  broker {} at {}, a shard on CPU {cpu}", endpoint.broker, address(endpoint))
-        }));
+        for told in &self.started.listeners {
+            lines.extend(told.endpoints.iter().zip(&self.options.cpus).map(|(endpoint, cpu)| {
+                let through = self.through(told);
+                format!(
+                    "  broker {} at {}{through}, a shard on CPU {cpu}",
+                    endpoint.broker,
+                    address(endpoint)
+                )
+            }));
+        }
         lines.extend([
             format!("data      {}", self.folder()),
             format!("flush     {}", self.durability()),
             format!("retention {}", retention(&self.options.config.broker)),
             format!("recovery  {}", self.recovery()),
-            format!("clients   {}", self.authentication()),
         ]);
-        if let Some(first) = self.started.endpoints.first() {
+        lines.extend(self.clients());
+        if let Some(first) = self.started.listeners.iter().flat_map(|told| &told.endpoints).next() {
             let bootstrap = address(first);
             lines.extend([
                 format!("produce   echo hello | ringlog produce greetings --bootstrap {bootstrap}"),
@@ -59,20 +66,16 @@ impl Banner<'_> {
     pub(super) fn print_json(&self) {
         let sum = |of: fn(&Opened) -> u64| self.started.shards.iter().map(of).sum::<u64>();
         let took = self.started.shards.iter().map(|shard| shard.took).max().unwrap_or_default();
-        let endpoints: Vec<_> = self
-            .started
-            .endpoints
-            .iter()
-            .zip(&self.options.cpus)
-            .enumerate()
-            .map(|(shard, (endpoint, cpu))| endpoint_json(shard, endpoint, *cpu))
-            .collect();
+        let listeners = self.started.listeners.iter().enumerate();
+        let listeners: Vec<_> = listeners.map(|(place, told)| self.listener_json(place, told)).collect();
+        let endpoints = listeners.first().map(|first| first["endpoints"].clone());
         print(
             &json!({
                 "cluster_id": self.identity.cluster.to_string(),
                 "new": self.new,
                 "node_id": self.identity.node.0,
                 "endpoints": endpoints,
+                "listeners": listeners,
                 "recovery": {
                     "clean": are_clean(&self.started.shards),
                     "partitions": sum(|shard| shard.partitions as u64),
@@ -130,21 +133,47 @@ impl Banner<'_> {
         recovery(&self.started.shards)
     }
 
-    fn authentication(&self) -> String {
-        let listener = &self.options.config.listener;
-        format!(
-            "PLAINTEXT, no authentication, {}",
-            reach(listener.address, listener.advertised_host.as_deref())
-        )
+    /// Who may come by each listener.
+    fn clients(&self) -> Vec<String> {
+        let listeners = &self.options.config.listeners;
+        let of_listener = |listener: &ListenerConfig| {
+            let name = if listeners.len() == 1 { "" } else { &listener.name };
+            let colon = if name.is_empty() { "" } else { ": " };
+            format!("clients   {name}{colon}PLAINTEXT, no authentication, {}", reach(listener))
+        };
+        listeners.iter().map(of_listener).collect()
+    }
+
+    /// By which listener an endpoint is reached, where there are several.
+    fn through(&self, told: &ListenerTold) -> String {
+        let is_only = self.started.listeners.len() == 1;
+        if is_only { String::new() } else { format!(" ({})", told.name) }
+    }
+
+    fn listener_json(&self, place: usize, told: &ListenerTold) -> serde_json::Value {
+        let endpoints = told.endpoints.iter().zip(&self.options.cpus).enumerate();
+        let endpoints: Vec<_> =
+            endpoints.map(|(shard, (endpoint, cpu))| endpoint_json(shard, endpoint, *cpu)).collect();
+        let bound: Vec<_> =
+            self.started.shards.iter().filter_map(|shard| shard.addresses.get(place)).collect();
+        json!({
+            "name": told.name,
+            "protocol": "PLAINTEXT",
+            "bound": bound,
+            "endpoints": endpoints,
+        })
     }
 }
 
-/// Who reaches a broker that listens at `address`, and where clients are told that it is.
-fn reach(address: IpAddr, advertised: Option<&str>) -> String {
+/// Who reaches a broker by this listener, and where clients are told that it is.
+fn reach(listener: &ListenerConfig) -> String {
+    let address = listener.address;
     let from = if address.is_loopback() { "this machine only" } else { "ANY machine that reaches it" };
-    let told = match advertised {
-        None if address.is_unspecified() => "; each client is told the address it has reached",
-        Some(_) | None => "",
+    let told = match listener.advertised {
+        Advertised::AsReached if address.is_unspecified() => {
+            "; each client is told the address it has reached"
+        }
+        Advertised::AsReached | Advertised::Host { .. } | Advertised::Each(_) => "",
     };
     format!("from {from} ({address}){told}")
 }
@@ -232,9 +261,9 @@ mod tests {
     use super::*;
 
     fn opened(is_clean: bool, offline: usize, scanned_bytes: u64) -> Opened {
-        let address = "127.0.0.1:9092".parse().unwrap();
+        let addresses = vec!["127.0.0.1:9092".parse().unwrap()];
         let (shard, took) = (engine_record::ShardId(0), Duration::ZERO);
-        Opened { shard, address, partitions: 2, offline, is_clean, scanned_bytes, took }
+        Opened { shard, addresses, partitions: 2, offline, is_clean, scanned_bytes, took }
     }
 
     #[test]
@@ -252,7 +281,11 @@ mod tests {
 
     #[test]
     fn it_is_told_who_reaches_the_broker_and_where() {
-        let of = |address: &str, advertised| reach(address.parse().unwrap(), advertised);
+        let of = |address: &str, advertised: Option<&str>| {
+            let plaintext = ListenerConfig::plaintext(address.parse().unwrap(), 9092);
+            let host = |host: &str| Advertised::Host { host: host.to_owned(), port: None };
+            reach(&ListenerConfig { advertised: advertised.map_or(Advertised::AsReached, host), ..plaintext })
+        };
         assert_eq!(of("127.0.0.1", None), "from this machine only (127.0.0.1)");
         assert_eq!(of("192.0.2.1", None), "from ANY machine that reaches it (192.0.2.1)");
         let any = "from ANY machine that reaches it (0.0.0.0)";

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use engine_record::NodeId;
+use net_server::Watermarks;
 use net_server::config::{Config, ConfigError, ConfigFile, Limits, SHARDS_MAX, check_node_id, parse_routing};
 use net_server::settings::BrokerSettings;
 use tuning::Cores;
@@ -11,13 +12,11 @@ use tuning::Cores;
 use super::Arguments;
 use super::config_file::read_file;
 use super::descriptors::share_out;
-use super::listener::listener;
+use super::listener::{Said, as_setting, listeners};
 use crate::failure::Failure;
 
 /// Where data go unless told otherwise.
 const DATA_DIR: &str = "ringlog-data";
-/// Where to listen unless told otherwise.
-const LISTEN: &str = "127.0.0.1";
 /// A shard's share of the memory: what is left after this part for the system and the page cache is divided.
 const MEMORY_SHARE: u64 = 4;
 
@@ -48,16 +47,27 @@ impl Options {
         let cpus = cpus(&usable, arguments.cpus.as_deref().or(file.cpus.as_deref())).map_err(refused)?;
         let spare_cores = usable.cpus.iter().any(|usable| !cpus.contains(&usable.id));
         let shards = u16::try_from(cpus.len()).expect("there are at most 1,000 shards");
-        let listener = listener(
-            arguments.listen.as_deref().or(file.listen.as_deref()).unwrap_or(LISTEN),
-            arguments.advertise.as_deref().or(file.advertise.as_deref()),
-            shards,
-        )
-        .map_err(refused)?;
-        let broker = BrokerSettings::from_file(&file.kafka).map_err(|error| refused(error.into()))?;
+        let mut broker = BrokerSettings::from_file(&file.kafka).map_err(|error| refused(error.into()))?;
+        let said = Said {
+            listen: arguments.listen.as_deref().or(file.listen.as_deref()),
+            advertise: arguments.advertise.as_deref().or(file.advertise.as_deref()),
+            kafka: &broker.listeners,
+        };
+        let listeners = listeners(&said, shards).map_err(refused)?;
+        if said.listen.is_some() {
+            // Who asks the broker is told of the listener in the form that Kafka has for it.
+            let written = as_setting(&listeners);
+            broker.written.insert("listeners".to_owned(), written.clone());
+            broker.listeners.listeners = Some(written);
+        }
         let data_folder = arguments.data_dir.clone().or(file.data_dir).unwrap_or_else(|| DATA_DIR.into());
         let limits = within_open_files(limits(&broker, shards), shards)?;
-        let config = Config { node, data_folder, listener, routing, shards, broker, limits };
+        let default = Watermarks::default();
+        let watermarks = Watermarks {
+            soft: file.disk_soft_watermark.unwrap_or(default.soft),
+            hard: file.disk_hard_watermark.unwrap_or(default.hard),
+        };
+        let config = Config { node, data_folder, listeners, routing, shards, broker, limits, watermarks };
         Ok(Self { config, cpus, spare_cores, configured: arguments.config.is_some() })
     }
 }

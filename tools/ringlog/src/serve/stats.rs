@@ -78,6 +78,7 @@ fn shard(snapshot: &ShardSnapshot) -> Value {
         "connections_refused": snapshot.connections_refused,
         "fetch_sessions": snapshot.fetch_sessions,
         "wrong_shard": snapshot.wrong_shard,
+        "low_space_refusals": snapshot.low_space_refusals,
         "request_bytes": snapshot.request_bytes,
         "reply_bytes": snapshot.reply_bytes,
         "mailbox_messages": snapshot.mailbox_messages,
