@@ -51,15 +51,15 @@ class Broker:
         raise SystemExit(f"FAILED: {self.name} {why}; its log ends in\n{self.log.read_text()[-3000:]}")
 
 
-def start_ringlog(binary, folder, cpus="0", advertise=None):
-    """Ringlog with one shard, unless told otherwise."""
+def start_ringlog(binary, folder, advertise=None, settings=None):
+    """Ringlog with one shard."""
     folder = Path(folder)
     folder.mkdir(parents=True)
-    lines = "".join(f'"{name}" = {value}\n' for name, value in SETTINGS.items())
+    lines = "".join(f'"{name}" = {value}\n' for name, value in (SETTINGS if settings is None else settings).items())
     (folder / "ringlog.toml").write_text(f"[kafka]\n{lines}")
     data = ["--data-dir", str(folder / "data"), "--config", str(folder / "ringlog.toml")]
     subprocess.run([binary, "format", *data], check=True, capture_output=True)
-    command = [binary, "serve", "--json", "--listen", "127.0.0.1:0", "--cpus", cpus, *data]
+    command = [binary, "serve", "--json", "--listen", "127.0.0.1:0", "--cpus", "0", *data]
     if advertise:
         command += ["--advertise", advertise]
     broker = Broker("Ringlog", command, folder)
@@ -67,7 +67,7 @@ def start_ringlog(binary, folder, cpus="0", advertise=None):
     if not line:
         broker.fail("ended before it was ready")
     broker.ready = json.loads(line)
-    host, port = broker.ready["endpoints"][0]["address"].rsplit(":", 1)
+    host, port = broker.ready["listeners"][0]["bound"][0].rsplit(":", 1)
     broker.address = (host, int(port))
     return broker
 
@@ -86,7 +86,7 @@ def java(libraries, main, *arguments, heap="512m"):
     return ["java", f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{libraries}/*", main, *arguments]
 
 
-def start_kafka(libraries, folder):
+def start_kafka(libraries, folder, advertise=None):
     """Apache Kafka, broker and controller in one process."""
     folder = Path(folder)
     folder.mkdir(parents=True)
@@ -97,6 +97,7 @@ def start_kafka(libraries, folder):
         "controller.quorum.voters": f"{BROKER_ID}@127.0.0.1:{controller}",
         "controller.listener.names": "CONTROLLER",
         "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+        "advertised.listeners": f"PLAINTEXT://{advertise or f'127.0.0.1:{port}'}",
         "log.dirs": folder / "data",
         "offsets.topic.replication.factor": 1,
         "transaction.state.log.replication.factor": 1,

@@ -191,6 +191,9 @@ WORDS = {
     "documentation": "a text",
     "producer_id": "a producer",
     "session_id": "a session",
+    "log_dir": "a folder",
+    "total_bytes": "some bytes",
+    "usable_bytes": "some bytes",
     "log_append_time_ms": "a time",
     "finalized_features_epoch": "an epoch",
 }

@@ -1,6 +1,8 @@
 """ListOffsets, OffsetForLeaderEpoch and DeleteRecords: where records are, and where they end."""
 
-from batches import batch
+import gzip
+
+from batches import batch, record
 from sides import TIMEOUT_MS
 
 TOPIC = "o-six"
@@ -54,6 +56,31 @@ def times(side):
     }
     for name, values in others.items():
         side.ask_all(f"ListOffsets: {name}", "ListOffsets", values)
+
+
+def alike(side):
+    """Records of the same time: which of them is the first, and which the youngest."""
+    base = side.base_ms
+
+    def same_time(timestamp, count, **more):
+        records = b"".join(record(at) for at in range(count))
+        return batch(timestamp, count, records=records, max_timestamp_ms=timestamp, **more)
+
+    squeezed = gzip.compress(record(0) + record(1, 9) + record(2, 9) + record(3, 2), mtime=0)
+    logs = {
+        "in a batch": [same_time(base, 3)],
+        "in two batches": [same_time(base, 3), same_time(base, 2)],
+        "and older ones": [same_time(base, 3), same_time(base, 2), same_time(base - 5, 2)],
+        "after older ones": [same_time(base - 5, 2), same_time(base, 3), same_time(base, 2)],
+        "compressed": [batch(base, 4, attributes=1, records=squeezed, max_timestamp_ms=base + 9)],
+    }
+    for name, sent in logs.items():
+        topic = f"o-{name.replace(' ', '-')}"
+        side.create(topic)
+        side.produce(topic, *sent)
+        for timestamp in (-3, base, base + 1):
+            label = f"ListOffsets: alike {name}, {'greatest' if timestamp < 0 else timestamp - base}"
+            side.ask(label, "ListOffsets", 7, listing(0, timestamp, topic))
 
 
 def epochs(side):
@@ -113,4 +140,4 @@ def deletions(side):
             side.ask(f"DeleteRecords v{version}: {name}", "ListOffsets", 7, values)
 
 
-CASES = [times, epochs, deletions]
+CASES = [times, alike, epochs, deletions]

@@ -2,6 +2,7 @@
 
 import uuid
 
+from batches import batch
 from sides import TIMEOUT_MS
 from tables import APIS
 
@@ -122,6 +123,55 @@ def deletion(side):
             side.ask(f"DeleteTopics: ids, {name}", "DeleteTopics", version, {"topics": topics, "timeout_ms": TIMEOUT_MS})
 
 
+def growth(side):
+    """Partitions that are added, and those that aren't."""
+    for version in APIS["CreatePartitions"].versions:
+        topic = f"g-topic-v{version}"
+        side.create(topic, 2)
+
+        def grow(name, count, assignments=None, only=False, where=topic, more=()):
+            told = None if assignments is None else [{"broker_ids": each} for each in assignments]
+            one = {"name": where, "count": count, "assignments": told}
+            values = {"topics": [one, *more], "timeout_ms": TIMEOUT_MS, "validate_only": only}
+            side.ask(f"CreatePartitions: {name}", "CreatePartitions", version, values)
+
+        grow("as many", 2)
+        grow("fewer", 1)
+        grow("0", 0)
+        grow("-1", -1)
+        grow("validated only", 3, only=True)
+        grow("assigned too few", 4, [[1000]])
+        grow("assigned too many", 3, [[1000], [1000]])
+        grow("assigned to a stranger", 3, [[7]])
+        grow("assigned to nobody", 3, [[]])
+        grow("assigned to one twice", 3, [[1000, 1000]])
+        grow("assigned none", 3, [])
+        grow("unknown topic", 3, where="g-nowhere")
+        grow("bad name", 3, where="a b")
+        grow("no name", 3, where="")
+        grow("twice", 3, more=[{"name": topic, "count": 4}])
+        grow("one more", 3)
+        grow("assigned", 5, [[1000], [1000]])
+        values = {"topics": [], "timeout_ms": TIMEOUT_MS}
+        side.ask("CreatePartitions: nothing", "CreatePartitions", version, values)
+        looked = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
+        side.settle("Metadata", 12, looked, lambda got: len(got["topics"][0]["partitions"]) == 5)
+        side.ask(f"CreatePartitions v{version}: what is there", "Metadata", 12, looked)
+
+
+def log_dirs(side):
+    """What the folders of logs hold."""
+    side.create("l-topic", 2)
+    side.produce("l-topic", batch(side.base_ms, 2))
+    for name, asked in {
+        "a topic": [("l-topic", [0, 1])], "one partition": [("l-topic", [1])], "unknown partition": [("l-topic", [9])],
+        "unknown topic": [("l-nowhere", [0])], "no partitions": [("l-topic", [])], "none": [],
+        "twice": [("l-topic", [0]), ("l-topic", [1])], "partition twice": [("l-topic", [0, 0])],
+    }.items():
+        topics = [{"topic": topic, "partitions": partitions} for topic, partitions in asked]
+        side.ask_all(f"DescribeLogDirs: {name}", "DescribeLogDirs", {"topics": topics})
+
+
 def metadata(side):
     """What is told of topics that are there, and that aren't."""
     topic_id = side.create("m-topic", 2)
@@ -202,4 +252,4 @@ def producer_ids(side):
         side.ask_all(f"InitProducerId: again, {name}", "InitProducerId", values, range(3, 6))
 
 
-CASES = [creation, names, deletion, metadata, automatic, cluster, producer_ids]
+CASES = [creation, names, deletion, growth, log_dirs, metadata, automatic, cluster, producer_ids]
