@@ -187,7 +187,7 @@ def main():
         started = []
         try:
             started.append(brokers.start_kafka(arguments.libraries, folder / "kafka"))
-            started.append(brokers.start_ringlog(arguments.ringlog, folder / "ringlog"))
+            started.append(brokers.start_ringlog(arguments.ringlog, folder / "ringlog", settings=brokers.SETTINGS))
             different = run_all(arguments.libraries, started, steps(folder))
         finally:
             for broker in started:

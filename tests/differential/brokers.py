@@ -21,6 +21,8 @@ SETTINGS = {
     "message.max.bytes": MESSAGE_BYTES_MAX,
     "num.partitions": 2,
 }
+# Kafka has no such setting: it looks into every batch.
+STRICT = {"records.validation": '"all"'}
 
 
 class Broker:
@@ -55,13 +57,15 @@ def start_ringlog(binary, folder, advertise=None, settings=None):
     """Ringlog with one shard."""
     folder = Path(folder)
     folder.mkdir(parents=True)
-    lines = "".join(f'"{name}" = {value}\n' for name, value in (SETTINGS if settings is None else settings).items())
+    lines = "".join(f'"{name}" = {value}\n' for name, value in ({**SETTINGS, **STRICT} if settings is None else settings).items())
     (folder / "ringlog.toml").write_text(f"[kafka]\n{lines}")
     data = ["--data-dir", str(folder / "data"), "--config", str(folder / "ringlog.toml")]
     subprocess.run([binary, "format", *data], check=True, capture_output=True)
     command = [binary, "serve", "--json", "--listen", "127.0.0.1:0", "--cpus", "0", *data]
     if advertise:
         command += ["--advertise", advertise]
+    if routing := os.environ.get("RINGLOG_ROUTING"):
+        command += ["--routing", routing]
     broker = Broker("Ringlog", command, folder)
     line = broker.process.stdout.readline()
     if not line:

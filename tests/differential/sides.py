@@ -132,6 +132,11 @@ class Side:
             if outcome["error_code"]:
                 raise SystemExit(f"FAILED: {self.broker.name} doesn't take a batch for {name}: {outcome}")
 
+    def producer_id(self):
+        """A producer's id of its own, once the broker has any to give."""
+        values = {"transactional_id": None, "transaction_timeout_ms": 1000}
+        return self.until("InitProducerId", 4, values, lambda got: not got["error_code"])["producer_id"]
+
     def epoch(self, name, partition=0):
         """The epoch of a partition's leader."""
         told = self.quiet("Metadata", 9, {"topics": [{"name": name}], "allow_auto_topic_creation": False})

@@ -161,8 +161,7 @@ def sequences(side):
     """What an idempotent producer may send, and may not."""
     topic_id = side.create("p-sequences")
     side.create("p-late")
-    told = side.quiet("InitProducerId", 4, {"transactional_id": None, "transaction_timeout_ms": 1000})
-    producer_id = told["producer_id"]
+    producer_id = side.producer_id()
 
     def send(label, epoch, sequence, count=2, topic="p-sequences", own_id=producer_id):
         one = batch(side.base_ms, count, producer_id=own_id, producer_epoch=epoch, base_sequence=sequence)
