@@ -50,8 +50,11 @@ def read_expectations(text):
 
 
 def differing(kafka, ringlog, place=""):
-    """The leaves that differ, as (place, Kafka's, Ringlog's). What only one side has is told as a whole."""
+    """The leaves that differ, as (place, Kafka's, Ringlog's). What only one side has is told as a whole, and where error
+    codes differ, they alone: the rest follows from them."""
     if isinstance(kafka, dict) and isinstance(ringlog, dict):
+        if kafka.get("error_code") != ringlog.get("error_code"):
+            kafka, ringlog = ({"error_code": side.get("error_code", ABSENT)} for side in (kafka, ringlog))
         for key in [*kafka, *(key for key in ringlog if key not in kafka)]:
             inner = f"{place}.{key}" if place else key
             yield from differing(kafka.get(key, ABSENT), ringlog.get(key, ABSENT), inner)

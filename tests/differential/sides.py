@@ -159,7 +159,8 @@ class Side:
 
         self.settle("ListOffsets", 7, asked, stays)
         values = fetch(name, [{"partition": partition, "fetch_offset": 0, "partition_max_bytes": 1 << 24}])
-        self.ask(f"{label}: log", "Fetch", 12, values)
+        partition = self.words(self.quiet("Fetch", 12, values))["responses"][0]["partitions"][0]
+        self.keep(f"{label}: log", 12, {"ends at": partition["high_watermark"], "records": partition["records"]})
 
     def keep_config(self, label, name, keys, kind=2):
         """Keeps the values of settings."""

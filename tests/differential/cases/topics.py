@@ -76,7 +76,9 @@ def names(side):
 
     for name, given in NAMES.items():
         side.ask(f"CreateTopics: name, {name}", "CreateTopics", 7, create(given))
-        side.ask(f"Metadata: name, {name}", "Metadata", 12, {"topics": [{"name": given}], "allow_auto_topic_creation": False})
+        looked = {"topics": [{"name": given}], "allow_auto_topic_creation": False}
+        side.settle("Metadata", 12, looked, lambda got: not got["topics"][0]["error_code"])
+        side.ask(f"Metadata: name, {name}", "Metadata", 12, looked)
         side.ask(f"DeleteTopics: name, {name}", "DeleteTopics", 5, {"topic_names": [given], "timeout_ms": TIMEOUT_MS})
     side.create("c.collides")
     last = APIS["CreateTopics"].versions
