@@ -203,7 +203,7 @@ WORDS = {
     "log_append_time_ms": "a time",
     "finalized_features_epoch": "an epoch",
 }
-KEYS = ["name", "topic", "api_key", "resource_name", "partition_index", "partition", "index"]
+KEYS = ["name", "topic", "api_key", "resource_name", "topic_name", "partition_index", "partition", "index"]
 
 
 def keyed(values):

@@ -14,7 +14,7 @@ from typing import Optional
 
 WIRE = Path(__file__).resolve().parents[2] / "net/wire/src"
 # What a table says in Rust's words, in ours.
-NAMES = {"OPERATIONS_NOT_ASKED": -(2**31), "ENDPOINT_BROKERS": 1, "i32::MAX": 2**31 - 1, "true": True, "false": False}
+NAMES = {"OPERATIONS_NOT_ASKED": -(2**31), "ENDPOINT_BROKERS": 1, "CLIENT_METRICS": 16, "i32::MAX": 2**31 - 1, "true": True, "false": False}
 INTEGERS = {"i8": ">b", "i16": ">h", "i32": ">i", "i64": ">q", "ErrorCode": ">h"}
 
 
@@ -150,7 +150,7 @@ class Encoder:
         if kind == "Uuid":
             return value.bytes
         if kind.startswith("Option<"):
-            return self.value(kind[7:-1], value)
+            return self.nullable(kind[7:-1], value)
         if kind == "str":
             return self.counted(None if value is None else value.encode(), ">h")
         if kind == "[u8]":
@@ -158,6 +158,12 @@ class Encoder:
         if kind.startswith("Vec<"):
             return self.array(kind[4:-1], value)
         return self.structure(kind, value)
+
+    def nullable(self, kind, value):
+        """A value that may be null. Strings, bytes and arrays say so by their length, structures by a byte before them."""
+        if kind not in self.api.structures:
+            return self.value(kind, value)
+        return b"\xff" if value is None else b"\x01" + self.structure(kind, value)
 
     def counted(self, value, size):
         """Bytes after their length."""
@@ -251,7 +257,7 @@ class Decoder:
         if kind == "Uuid":
             return uuid.UUID(bytes=self.take(16))
         if kind.startswith("Option<"):
-            return self.value(kind[7:-1])
+            return self.nullable(kind[7:-1])
         if kind == "str":
             got = self.counted(">h")
             return got if got is None else got.decode()
@@ -261,6 +267,12 @@ class Decoder:
             count = self.count(">i")
             return None if count < 0 else [self.value(kind[4:-1]) for _ in range(count)]
         return self.structure(kind)
+
+    def nullable(self, kind):
+        """A value that may be null."""
+        if kind not in self.api.structures:
+            return self.value(kind)
+        return self.structure(kind) if struct.unpack(">b", self.take(1))[0] >= 0 else None
 
     def count(self, size):
         """A length or count; -1 is null."""

@@ -96,7 +96,6 @@ def changed(side):
         "delete what isn't set": [("segment.ms", delete, None)],
         "delete with a value": [("segment.ms", delete, "5")],
         "operation 4": [("retention.ms", 4, "1")],
-        "operation -1": [("retention.ms", -1, "1")],
         "twice": [("retention.ms", set_, "1"), ("retention.ms", set_, "2")],
         "set and delete": [("retention.ms", set_, "1"), ("retention.ms", delete, None)],
         "one right, one wrong": [("segment.ms", set_, "5000"), ("retention.ms", set_, "soon")],

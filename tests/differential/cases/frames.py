@@ -42,6 +42,8 @@ SAMPLES = {
     "DescribeCluster": {},
     "CreatePartitions": {"topics": [{"name": "frames-nowhere", "count": 2}], "timeout_ms": 100},
     "DescribeLogDirs": {"topics": []},
+    "ListConfigResources": {"resource_types": [16]},
+    "DescribeTopicPartitions": {"topics": [{"name": "frames-nowhere"}]},
 }
 # Produce before 3 is advertised and refused.
 OUTSIDE = {name: [api.first - 1, api.last + 1] for name, api in APIS.items() if name != "ApiVersions"}
@@ -49,7 +51,7 @@ OUTSIDE = {name: [api.first - 1, api.last + 1] for name, api in APIS.items() if 
 LISTS = {
     "Produce": "topic_data", "Fetch": "topics", "ListOffsets": "topics", "CreateTopics": "topics", "DeleteRecords": "topics",
     "OffsetForLeaderEpoch": "topics", "DescribeConfigs": "resources", "AlterConfigs": "resources",
-    "IncrementalAlterConfigs": "resources",
+    "IncrementalAlterConfigs": "resources", "CreatePartitions": "topics", "DescribeTopicPartitions": "topics",
 }
 
 

@@ -174,6 +174,40 @@ def log_dirs(side):
         side.ask_all(f"DescribeLogDirs: {name}", "DescribeLogDirs", {"topics": topics})
 
 
+def pages(side):
+    """Topics a page at a time."""
+    for name, partitions in [("pages-a", 3), ("pages-b", 2), ("pages-c", 1)]:
+        side.create(name, partitions)
+    names = ["pages-b", "pages-a", "pages-c"]
+
+    def ask(label, topics, limit=2_000, cursor=None):
+        told = None if cursor is None else {"topic_name": cursor[0], "partition_index": cursor[1]}
+        values = {"topics": [{"name": name} for name in topics], "response_partition_limit": limit, "cursor": told}
+        side.ask(f"DescribeTopicPartitions: {label}", "DescribeTopicPartitions", 0, values)
+
+    ask("three topics", names)
+    ask("twice", ["pages-a", "pages-a"])
+    ask("unknown", ["pages-a", "pages-nowhere"])
+    ask("bad name", ["a b"])
+    ask("no name", [""])
+    for limit in (1, 3, 4, 6, 0, -1):
+        ask(f"at most {limit}", names, limit)
+    for cursor in (("pages-a", 1), ("pages-a", 3), ("pages-a", 9), ("pages-aa", 0), ("pages-b", 0), ("pages-z", 0),
+                   ("pages-a", -1), ("", 0)):
+        ask(f"from {cursor}", names, 2_000, cursor)
+    ask("from a cursor, at most 2", names, 2, ("pages-a", 2))
+    ask("all, from a cursor, at most 4", [], 4, ("pages-a", 1))
+
+
+def resources(side):
+    """What has settings."""
+    for name in ("r-one", "r-two"):
+        side.create(name)
+    for kinds in ([], [2], [4], [8], [16], [32], [2, 4], [4, 4], [0], [99], [-1], [2, 99]):
+        side.ask(f"ListConfigResources: {kinds}", "ListConfigResources", 1, {"resource_types": kinds})
+    side.ask("ListConfigResources: in the first version", "ListConfigResources", 0, {})
+
+
 def metadata(side):
     """What is told of topics that are there, and that aren't."""
     topic_id = side.create("m-topic", 2)
@@ -254,4 +288,5 @@ def producer_ids(side):
         side.ask_all(f"InitProducerId: again, {name}", "InitProducerId", values, range(3, 6))
 
 
-CASES = [creation, names, deletion, growth, log_dirs, metadata, automatic, cluster, producer_ids]
+# What lists all there is comes first.
+CASES = [resources, creation, names, deletion, growth, log_dirs, pages, metadata, automatic, cluster, producer_ids]
