@@ -71,6 +71,15 @@ pub(crate) fn told(image: &Image, listener: &ListenerConfig, here: NodeId, reach
     endpoints
 }
 
+/// The broker id under which clients know a shard: its own, or the node's where all shards have one address, which is
+/// the first one's.
+pub(crate) fn broker_of(image: &Image, node: NodeId, shard: ShardId) -> i32 {
+    // They are sorted: the last is of the last shard that has any.
+    let last = image.node(node).and_then(|node| node.endpoints.last());
+    let is_one_address = last.is_some_and(|last| last.shard == ShardId(0));
+    broker_id(node, if is_one_address { ShardId(0) } else { shard })
+}
+
 /// What an answer takes, at most, that says as much: an estimate in bytes.
 pub(crate) fn told_bytes(image: &Image) -> u64 {
     /// An endpoint as it is found, put into an answer and encoded, but for its host's name.

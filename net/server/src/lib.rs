@@ -31,6 +31,7 @@ mod endpoint;
 mod error_code;
 mod fetch_sessions;
 pub mod format;
+mod forward;
 mod frame_reader;
 mod handlers;
 mod hooks;

@@ -19,6 +19,7 @@ use crate::control::channel::{
 use crate::disk_space::DiskSpace;
 use crate::endpoint::Endpoint;
 use crate::format::Identity;
+use crate::forward;
 use crate::metrics::ShardSnapshot;
 
 /// How many questions to one shard may wait.
@@ -172,6 +173,8 @@ pub struct ShardSeat {
     pub(crate) listening: ReplySlot<Result<Listening, NodeError>>,
     pub(crate) opened: ReplySlot<Result<Opened, NodeError>>,
     pub(crate) commands: Receiver<ShardCommand>,
+    /// The ways to the other shards, where all accept clients from one port.
+    pub(crate) forward: Option<forward::Seat>,
     pub(crate) ended: Sender<Ended>,
 }
 
@@ -234,7 +237,7 @@ pub fn assemble(
         shards_left: usize::from(config.shards),
         control_left: 1,
     };
-    for shard in (0..config.shards).map(ShardId) {
+    for (shard, forward) in (0..config.shards).map(ShardId).zip(forward::seats(config)) {
         let (deltas, received) = mailbox(DELTAS_MAX);
         let (image, imaged) = reply();
         let (report, view) = applied(&bell);
@@ -253,6 +256,7 @@ pub fn assemble(
             listening,
             opened,
             commands: commanded,
+            forward,
             ended: ended.clone(),
         });
         shard_ends.push(ShardEnd {

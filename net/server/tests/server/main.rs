@@ -43,6 +43,7 @@ mod list_offsets;
 mod listeners;
 mod long_answers;
 mod metadata;
+mod node_routing;
 mod offset_for_leader_epoch;
 mod produce;
 mod produce_refusals;
