@@ -1,6 +1,6 @@
 //! From a wish for a topic to the command that makes it: checks what can be checked now, and places the partitions.
 
-use engine_record::{NodeId, TopicId};
+use engine_record::{NodeId, ShardId, TopicId};
 use replication::metadata::commands::{CreateTopic, PartitionAssignment};
 use replication::metadata::image::{Image, broker_id_parts, check_topic_name};
 use replication::metadata::lanes::{ReplicaTarget, deal, manual};
@@ -64,16 +64,18 @@ fn place(image: &Image, placement: &Placement) -> Result<Vec<PartitionAssignment
         Placement::Named(partitions) => {
             let targets = partitions
                 .iter()
-                .map(|brokers| brokers.iter().copied().map(target).collect())
+                .map(|brokers| brokers.iter().map(|broker| target(image, *broker)).collect())
                 .collect::<Result<Vec<Vec<ReplicaTarget>>, ControlError>>()?;
             manual(image, &targets).map_err(ControlError::InvalidAssignment)
         }
     }
 }
 
-fn target(broker: i32) -> Result<ReplicaTarget, ControlError> {
+/// A broker id names a shard, or a node where that is one broker to its clients.
+fn target(image: &Image, broker: i32) -> Result<ReplicaTarget, ControlError> {
     let (node, shard) = broker_id_parts(broker).ok_or(ControlError::UnknownBroker(broker))?;
-    Ok(ReplicaTarget { node, shard })
+    let is_node = shard == ShardId(0) && image.node(node).is_some_and(|node| node.has_one_address());
+    Ok(ReplicaTarget { node, shard: (!is_node).then_some(shard) })
 }
 
 #[cfg(test)]

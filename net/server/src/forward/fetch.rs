@@ -25,6 +25,9 @@ use crate::response::{CloseReason, Reply, ReplyPiece, Response};
 use crate::shard::Shard;
 use crate::turns::Turns;
 
+/// What stands in an answer for a partition besides its records, at most, in bytes.
+const HEAD_BYTES: usize = 64;
+
 /// A partition asked for.
 type Wanted<'a> = (TopicRef<'a>, &'a FetchPartition);
 
@@ -67,7 +70,7 @@ async fn whole<I: Io>(
     let part = sent.ok_or(CloseReason::ShardGone)?.beginning();
     let mut answers = answered_together(&request.connection, BTreeMap::from([(owner, part)])).await;
     match answers.remove(&owner) {
-        Some(Answer::Frame { bytes, taken }) => Ok(Response::Reply(reply_of(bytes, taken))),
+        Some(Answer::Frame { bytes, taken }) => Ok(Response::Reply(reply_of(shard, bytes, taken))),
         Some(Answer::Nothing) | None => Err(CloseReason::ShardGone),
         Some(Answer::Close(reason)) => Err(reason),
     }
@@ -219,6 +222,10 @@ async fn respond<I: Io>(
     let told = wanted.iter().zip(&found).zip(are_told).filter(|(_, is_told)| *is_told);
     let told: Vec<_> = told.map(|(((topic, _), found), _)| (*topic, found)).collect();
     let mut reply = written(shard, request, session_id, &told).await?;
+    // What is large is counted at its owner, and waits for no memory here.
+    let here = said.values().filter(|said| said.taken.is_none()).map(|said| said.frame.capacity());
+    let heads = told.len() * HEAD_BYTES;
+    reply.memory = Some(shard.reply_memory().count((heads + here.sum::<usize>()) as u64));
     reply.held.extend(said.values_mut().filter_map(|said| said.taken.take()));
     Ok(Response::Reply(reply))
 }

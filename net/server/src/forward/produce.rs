@@ -70,9 +70,10 @@ async fn start_whole<I: Io>(
     let sent = ask(shard, &connection, owner, frame).await.ok_or(CloseReason::ShardGone)?;
     let begun = sent.begun().await;
     drop(memory);
+    let shard = Rc::clone(shard);
     Ok(Box::pin(async move {
         match begun.answered().await {
-            Some(Answer::Frame { bytes, taken }) => Response::Reply(reply_of(bytes, taken)),
+            Some(Answer::Frame { bytes, taken }) => Response::Reply(reply_of(&shard, bytes, taken)),
             Some(Answer::Nothing) => Response::Nothing,
             Some(Answer::Close(reason)) => Response::Close(reason),
             None => Response::Close(CloseReason::ShardGone),
@@ -92,11 +93,12 @@ async fn start_divided<I: Io>(
     let (acks, memory) = (asked.acks, shard.reply_memory().count(outline.bytes()));
     let parts = all_begun(parts).await;
     drop(request);
-    Ok(Box::pin(finish(outline, parts, acks, memory)))
+    Ok(Box::pin(finish(Rc::clone(shard), outline, parts, acks, memory)))
 }
 
 /// Stage two: the answers of all, put together.
 async fn finish<I: Io>(
+    shard: Rc<Shard<I>>,
     outline: Outline,
     parts: BTreeMap<ShardId, Begun>,
     acks: i16,
@@ -110,6 +112,6 @@ async fn finish<I: Io>(
         let is_done = answers.len() == count && answers.values().all(|said| matches!(said, Answer::Nothing));
         return if is_done { Response::Nothing } else { Response::Close(CloseReason::UnacknowledgedFailure) };
     }
-    let answered = outline.respond::<I, ProduceRequest<'_>>(answers);
+    let answered = outline.respond::<I, ProduceRequest<'_>>(&shard, answers);
     answered.unwrap_or_else(Response::Close).counted(memory)
 }

@@ -45,7 +45,7 @@ pub(crate) async fn handle<'a, I: Io, M: PartitionList<'a>>(
     for (owner, part) in parts {
         answers.extend(part.beginning().answered().await.map(|answer| (owner, answer)));
     }
-    outline.respond::<I, M>(answers).map(Some)
+    outline.respond::<I, M>(shard, answers).map(Some)
 }
 
 type DividedList<'a, M> = Divided<TopicRef<'a>, <M as PartitionList<'a>>::Part>;
@@ -90,9 +90,12 @@ pub(super) fn frame<'m, I: Io, M: Message<'m>>(
     Ok(frame)
 }
 
-/// The frame of an answer that is sent as it came, kept at its owner until it is.
-pub(super) fn reply_of<I: Io>(bytes: Vec<u8>, taken: Option<ReplySlot<()>>) -> Reply<I> {
+/// The frame of an answer that is sent as it came. It waits for no memory here, since it may hold some at its owner: two
+/// shards that wait for each other's would wait in a circle.
+pub(super) fn reply_of<I: Io>(shard: &Shard<I>, bytes: Vec<u8>, taken: Option<ReplySlot<()>>) -> Reply<I> {
+    let counted = if taken.is_some() { 0 } else { bytes.capacity() as u64 };
     let mut reply = Reply::of(bytes);
+    reply.memory = Some(shard.reply_memory().count(counted));
     reply.held.extend(taken.map(|taken| Box::new(taken) as Box<dyn Any>));
     reply
 }
@@ -132,13 +135,14 @@ impl Outline {
     /// The answer, of what the owners say.
     pub(super) fn respond<'a, I: Io, M: PartitionList<'a>>(
         self,
+        shard: &Shard<I>,
         mut answers: BTreeMap<ShardId, Answer>,
     ) -> Result<Response<I>, CloseReason> {
         if self.is_whole
             && let Some((_, answer)) = answers.pop_first()
         {
             return Ok(match answer {
-                Answer::Frame { bytes, taken } => Response::Reply(reply_of(bytes, taken)),
+                Answer::Frame { bytes, taken } => Response::Reply(reply_of(shard, bytes, taken)),
                 Answer::Nothing => Response::Nothing,
                 Answer::Close(reason) => Response::Close(reason),
             });

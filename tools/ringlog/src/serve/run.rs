@@ -64,8 +64,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     options.config.data_folder.clone_from(&folder.path);
     // What can fail for the person's mistake comes before the folder is made a cluster's.
     let mut stats_file = arguments.stats_file.as_deref().map(StatsFile::check).transpose()?;
-    check_ports(&options.config.listeners, options.config.shards, PORTS_PATIENCE)
-        .map_err(Failure::machine)?;
+    check_ports(&options.config, PORTS_PATIENCE).map_err(Failure::machine)?;
     let (identity, new) = prepare(&folder, options.config.node, unformatted)?;
     let flush = measure_flush(&folder.path)?;
     let scope = tuning::flush_covers_other_files(Path::new("/"), &folder.path);
