@@ -52,8 +52,9 @@ fn round_trip(options: &Options) {
         .map(|partition| check_partition(&broker.bootstrap(), partition, share, window.clone()))
         .collect();
     read_each(&broker.bootstrap(), TOPIC, PARTITIONS, WAIT, |partition, offset, record| {
-        let (partition, offset) = (usize::try_from(partition).unwrap(), usize::try_from(offset).unwrap());
-        assert_eq!(record.timestamp_ms, timestamps[partition][offset], "another client reads another time");
+        let index = |number: i64| usize::try_from(number).expect("numbers of records aren't negative");
+        let timestamp = timestamps[index(partition.into())][index(offset)];
+        assert_eq!(record.timestamp_ms, timestamp, "another client reads another time");
     });
 }
 

@@ -109,5 +109,5 @@ pub(super) fn owner<I: Io>(shard: &Shard<I>, image: &Image, topic: TopicRef<'_>,
     let partition = topic.and_then(|topic| topic.partition(PartitionIndex(index)));
     let here = shard.config().node;
     let led_here = partition.filter(|partition| partition.leader == Some(here));
-    led_here.and_then(|partition| image.owner(here, partition.lane)).unwrap_or(shard.id())
+    led_here.and_then(|partition| image.owner(here, partition.lane)).unwrap_or_else(|| shard.id())
 }
