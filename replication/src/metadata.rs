@@ -19,8 +19,8 @@ pub mod snapshot;
 pub mod wal;
 
 pub use commands::{
-    AlterTopic, BumpReason, Command, CreateTopic, Incarnation, ListenerEndpoint, OtherConfigs,
-    PartitionAssignment, RegisterNode,
+    AlterTopic, BumpReason, Command, CreatePartitions, CreateTopic, Incarnation, ListenerEndpoint,
+    OtherConfigs, PartitionAssignment, RegisterNode,
 };
 pub use driver::{Config, Driver, Effects};
 pub use image::{ClusterId, Image, Node, Partition, Topic};

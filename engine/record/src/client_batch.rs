@@ -1,8 +1,9 @@
 //! What a broker checks before it appends a client's batch, as far as it can be seen in the batch alone.
 //!
-//! The records of uncompressed batches are walked. Those of compressed batches are trusted: a client that lies in
-//! one stores bytes that its own consumers can't read, and decompressing every batch would cost more than the
-//! rest of an append together.
+//! The records of uncompressed batches are walked. Those of compressed batches are trusted unless the topic says otherwise:
+//! a client that lies in one stores bytes that its own consumers can't read, and decompressing every batch would cost
+//! more than the rest of an append together. Where the topic does, its server decompresses them in pieces and walks them
+//! with a [`RecordWalk`].
 
 use zerocopy::FromBytes;
 
@@ -10,7 +11,7 @@ use crate::Timestamp;
 use crate::batch::{
     BATCH_LENGTH_EXCLUDES_BYTES, BatchHeader, CHECKSUM_FROM, RawHeader, TimestampType, UnverifiedBatch,
 };
-use crate::compression::Compression;
+use crate::compression::{Compression, DecompressError};
 use crate::error::{CorruptBatch, CorruptRecord};
 use crate::record::{Record, Records};
 
@@ -37,6 +38,9 @@ pub enum ClientBatchError {
     /// CORRUPT_MESSAGE (2): damaged on its way; the client may send it again.
     #[error("corrupt batch: {0}")]
     Corrupt(CorruptBatch),
+    /// MESSAGE_TOO_LARGE (10): its records, decompressed.
+    #[error("more than {0} bytes after decompression")]
+    TooLargeDecompressed(usize),
     /// MESSAGE_TOO_LARGE (10).
     #[error("batch of {batch_bytes} bytes where at most {batch_bytes_max} may be")]
     TooLarge {
@@ -115,12 +119,34 @@ pub enum InvalidRecord {
         /// What is wrong.
         cause: CorruptRecord,
     },
+    /// Its codec didn't write these bytes.
+    #[error("damaged {0} data")]
+    Compressed(Compression),
     /// A record without a key where compaction needs one.
     #[error("record {index} has no key, on a compacted topic")]
     NoKey {
         /// The record's index in the batch.
         index: u32,
     },
+}
+
+impl ClientBatchError {
+    /// The index of the record in the batch that is why, where it is one.
+    #[must_use]
+    pub const fn record_index(&self) -> Option<u32> {
+        match self {
+            Self::InvalidRecord(InvalidRecord::Record { index, .. } | InvalidRecord::NoKey { index }) => {
+                Some(*index)
+            }
+            Self::InvalidTimestamp(InvalidTimestamp::OutOfBounds { index, .. }) => *index,
+            Self::InvalidRecord(_)
+            | Self::InvalidTimestamp(_)
+            | Self::Corrupt(_)
+            | Self::TooLarge { .. }
+            | Self::TooLargeDecompressed(_)
+            | Self::UnsupportedCompression => None,
+        }
+    }
 }
 
 /// Checks the one batch that a produce request carries for a partition.
@@ -161,7 +187,10 @@ fn check<'a>(
     check_policy(header, rules)?;
     match header.compression() {
         Compression::None => walk(batch, rules),
-        Compression::Gzip | Compression::Snappy | Compression::Lz4 | Compression::Zstd => Ok(*batch),
+        Compression::Gzip | Compression::Snappy | Compression::Lz4 | Compression::Zstd => {
+            check_time(header.max_timestamp, None, rules)?;
+            Ok(*batch)
+        }
     }
 }
 
@@ -237,7 +266,7 @@ fn check_policy(header: &BatchHeader, rules: &ClientBatchRules) -> Result<(), Cl
     if header.timestamp_type() == TimestampType::LogAppend {
         return Err(ClientBatchError::InvalidTimestamp(InvalidTimestamp::AppendTime));
     }
-    check_time(header.max_timestamp, None, rules)
+    Ok(())
 }
 
 fn check_time(
@@ -257,17 +286,60 @@ fn walk<'a>(
     batch: &UnverifiedBatch<'a>,
     rules: &ClientBatchRules,
 ) -> Result<UnverifiedBatch<'a>, ClientBatchError> {
-    let header = batch.header();
-    let mut max_timestamp = Timestamp::NONE;
-    for (index, record) in (0..).zip(Records::new(header, batch.records_section())) {
-        let refused = |cause| ClientBatchError::InvalidRecord(InvalidRecord::Record { index, cause });
-        let record = record.map_err(refused)?;
-        check_record(&record, index, rules)?;
-        max_timestamp = max_timestamp.max(record.timestamp);
+    let mut walk = RecordWalk::new(batch.header(), batch.records_section(), rules);
+    while walk.go_on(usize::MAX)? {}
+    Ok(walk.corrected(batch))
+}
+
+/// Checks the records of a batch one after the other, some at a time.
+pub struct RecordWalk<'r> {
+    records: Records<'r>,
+    rules: &'r ClientBatchRules,
+    index: u32,
+    max_timestamp: Timestamp,
+}
+
+impl<'r> RecordWalk<'r> {
+    /// Of the records in `section`, which is the records section of the batch with this header, decompressed.
+    #[must_use]
+    pub const fn new(header: &BatchHeader, section: &'r [u8], rules: &'r ClientBatchRules) -> Self {
+        let records = Records::new(header, section);
+        Self { records, rules, index: 0, max_timestamp: Timestamp::NONE }
     }
-    let client_sets_time = rules.timestamp_type == TimestampType::Create;
-    let wrong = client_sets_time && max_timestamp != header.max_timestamp;
-    Ok(if wrong { batch.with_corrected_max_timestamp(max_timestamp) } else { *batch })
+
+    /// Checks the next `count` records at most. Whether there are more.
+    ///
+    /// # Errors
+    /// See [`ClientBatchError`]; the batch's checksum is still to be looked at, since damage is answered as such.
+    pub fn go_on(&mut self, count: usize) -> Result<bool, ClientBatchError> {
+        for _ in 0..count {
+            let Some(record) = self.records.next() else { return Ok(false) };
+            let index = self.index;
+            let refused = |cause| ClientBatchError::InvalidRecord(InvalidRecord::Record { index, cause });
+            let record = record.map_err(refused)?;
+            check_record(&record, index, self.rules)?;
+            self.max_timestamp = self.max_timestamp.max(record.timestamp);
+            self.index = index.saturating_add(1);
+        }
+        Ok(true)
+    }
+
+    /// The batch, all records of which were walked: with their latest time where its header tells another.
+    #[must_use]
+    pub fn corrected<'a>(&self, batch: &UnverifiedBatch<'a>) -> UnverifiedBatch<'a> {
+        let client_sets_time = self.rules.timestamp_type == TimestampType::Create;
+        let wrong = client_sets_time && self.max_timestamp != batch.header().max_timestamp;
+        if wrong { batch.with_corrected_max_timestamp(self.max_timestamp) } else { *batch }
+    }
+}
+
+impl From<&DecompressError> for ClientBatchError {
+    fn from(error: &DecompressError) -> Self {
+        match error {
+            DecompressError::TooLarge { limit } => Self::TooLargeDecompressed(*limit),
+            DecompressError::Damaged { codec, .. } => Self::InvalidRecord(InvalidRecord::Compressed(*codec)),
+        }
+    }
 }
 
 fn check_record(record: &Record<'_>, index: u32, rules: &ClientBatchRules) -> Result<(), ClientBatchError> {

@@ -39,7 +39,7 @@ pub use batch::{
 };
 pub use builder::{BatchBuilder, BuildError, Marker, NewRecord, Producer, transaction_marker};
 pub use client_batch::{
-    ClientBatchError, ClientBatchRules, InvalidRecord, InvalidTimestamp, validate_client_batch,
+    ClientBatchError, ClientBatchRules, InvalidRecord, InvalidTimestamp, RecordWalk, validate_client_batch,
 };
 pub use compression::{CompressError, Compression, DecompressError, Decompression, compress, decompress};
 pub use error::{CorruptBatch, CorruptRecord};

@@ -10,12 +10,13 @@ use std::rc::Rc;
 
 use engine_io::Io;
 use engine_record::{Offset, PartitionIndex, TopicId};
+use net_wire::messages::create_partitions::CreatePartitionsTopic;
 use net_wire::messages::create_topics::{CreatableTopic, CreatableTopicConfig};
 use net_wire::messages::delete_topics::DeleteTopicState;
 use net_wire::messages::list_offsets::{EARLIEST, LATEST};
 use net_wire::messages::{
-    CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest, DeleteTopicsResponse,
-    DescribeClusterRequest, DescribeClusterResponse,
+    CreatePartitionsRequest, CreatePartitionsResponse, CreateTopicsRequest, CreateTopicsResponse,
+    DeleteTopicsRequest, DeleteTopicsResponse, DescribeClusterRequest, DescribeClusterResponse,
 };
 use net_wire::{ApiKey, ErrorCode};
 
@@ -136,6 +137,39 @@ impl<I: Io> Admin<I> {
                 return Ok(result.map_or(TopicId::ZERO, |result| TopicId(result.topic_id.0)));
             }
             attempts.again_or(refused(&topic.name, code, message)).await?;
+        }
+    }
+
+    /// Gives a topic so many partitions, which must be more than it has. With `validate_only` none is created, only
+    /// checked. Records with keys may go to other partitions from then on.
+    ///
+    /// # Errors
+    /// See [`AdminError`].
+    pub async fn create_partitions(
+        &self,
+        name: &str,
+        count: u32,
+        mode: CreateMode,
+    ) -> Result<(), AdminError> {
+        let count = i32::try_from(count).unwrap_or(i32::MAX);
+        let request = CreatePartitionsRequest {
+            topics: vec![CreatePartitionsTopic { name, count, assignments: None }],
+            timeout_ms: self.timeout_ms(),
+            validate_only: mode == CreateMode::ValidateOnly,
+        };
+        let mut attempts = Attempts::new(&self.client);
+        loop {
+            let connection = self.controller().await?;
+            let answer = self.client.ask(&connection, &request).await?;
+            let response: CreatePartitionsResponse<'_> = answer.decode().map_err(ClientError::from)?;
+            let result = response.results.iter().find(|result| result.name == name);
+            let (code, message) = result.map_or((ErrorCode::UNKNOWN_SERVER_ERROR, None), |result| {
+                (result.error_code, result.error_message)
+            });
+            if code.is_none() {
+                return Ok(());
+            }
+            attempts.again_or(refused(name, code, message)).await?;
         }
     }
 
@@ -298,10 +332,10 @@ impl<I: Io> Admin<I> {
     }
 }
 
-/// Whether a topic is to be created, or only whether it could be.
+/// Whether a topic or partitions are to be created, or only whether they could be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CreateMode {
-    /// Create it.
+    /// Create them.
     Create,
     /// Check only.
     ValidateOnly,

@@ -295,6 +295,16 @@ fn topics_are_created_described_listed_and_deleted() {
         assert_eq!(admin.describe_topic("made").await.unwrap().partitions.len(), 3);
         assert_eq!(admin.offset("made", PartitionIndex(2), Start::Latest).await.unwrap(), Offset::ZERO);
         assert_eq!(admin.offset("made", PartitionIndex(2), Start::Time(5)).await.unwrap(), Offset::ZERO);
+        admin.create_partitions("made", 5, CreateMode::ValidateOnly).await.unwrap();
+        assert_eq!(admin.describe_topic("made").await.unwrap().partitions.len(), 3);
+        admin.create_partitions("made", 5, CreateMode::Create).await.unwrap();
+        assert_eq!(admin.describe_topic("made").await.unwrap().partitions.len(), 5);
+        for (name, code) in
+            [("made", ErrorCode::INVALID_PARTITIONS), ("none", ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)]
+        {
+            let refused = admin.create_partitions(name, 5, CreateMode::Create).await.unwrap_err();
+            assert!(matches!(refused, AdminError::Refused(refused) if refused.code == code));
+        }
         let cluster = admin.describe_cluster().await.unwrap();
         assert_eq!((&*cluster.id, cluster.brokers.len()), ("tiny", 2));
         admin.delete_topic("made").await.unwrap();

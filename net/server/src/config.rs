@@ -111,7 +111,7 @@ impl ListenerConfig {
 pub struct Config {
     /// This node.
     pub node: NodeId,
-    /// The data folder.
+    /// The data folder: an absolute path, since clients are told it.
     pub data_folder: PathBuf,
     /// The clients' listeners: at least one, each with a name of its own.
     pub listeners: Vec<ListenerConfig>,

@@ -17,4 +17,5 @@ mod answers;
 pub(crate) mod channel;
 mod create;
 pub(crate) mod files;
+mod grow;
 pub(crate) mod run;

@@ -205,7 +205,7 @@ impl DiskSpace {
     }
 
     /// # Errors
-    /// No topic is to be created.
+    /// No topic or partition is to be created.
     pub(crate) fn check_topics(&self) -> Result<(), LowSpace> {
         self.check(Standing::BelowHard, "disk_hard_watermark", &self.0.hard_bytes)
     }

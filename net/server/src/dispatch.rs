@@ -149,12 +149,14 @@ async fn forwarded<I: Io>(
         ApiKey::OffsetForLeaderEpoch => {
             forward::request::handle::<I, OffsetForLeaderEpochRequest<'_>>(shard, request).await
         }
+        ApiKey::DescribeLogDirs => forward::gather::log_dirs(shard, request).await.map(Some),
         // Has its own way, by its session.
         ApiKey::Fetch
         // Any shard answers these.
         | ApiKey::Metadata
         | ApiKey::ApiVersions
         | ApiKey::CreateTopics
+        | ApiKey::CreatePartitions
         | ApiKey::DeleteTopics
         | ApiKey::InitProducerId
         | ApiKey::DescribeConfigs
@@ -179,6 +181,8 @@ async fn handle<I: Io>(shard: &Rc<Shard<I>>, request: &Request<I>) -> Result<Res
         ApiKey::DescribeConfigs => handlers::describe_configs::handle(shard, request).await,
         ApiKey::AlterConfigs => handlers::alter_configs::handle(shard, request).await,
         ApiKey::IncrementalAlterConfigs => handlers::alter_configs::handle_incremental(shard, request).await,
+        ApiKey::CreatePartitions => handlers::create_partitions::handle(shard, request).await,
+        ApiKey::DescribeLogDirs => handlers::describe_log_dirs::handle(shard, request).await,
         ApiKey::DescribeCluster => handlers::describe_cluster::handle(shard, request).await,
         ApiKey::Produce => unreachable!("a produce request has a first stage of its own"),
     }

@@ -24,12 +24,19 @@ pub(crate) fn of_control(error: &ControlError) -> ErrorCode {
             ErrorCode::INVALID_TOPIC_EXCEPTION
         }
         ControlError::InvalidAssignment(error) => of_assignment(error),
-        ControlError::UnknownBroker(_) => ErrorCode::INVALID_REPLICA_ASSIGNMENT,
+        ControlError::NotMorePartitions { .. } | ControlError::TooManyPartitions(_) => {
+            ErrorCode::INVALID_PARTITIONS
+        }
+        ControlError::UnknownBroker(_) | ControlError::AssignmentCount { .. } => {
+            ErrorCode::INVALID_REPLICA_ASSIGNMENT
+        }
         ControlError::TooLarge => ErrorCode::INVALID_REQUEST,
         ControlError::UnknownTopic => ErrorCode::UNKNOWN_TOPIC_ID,
         ControlError::NotController | ControlError::StaleIncarnation => ErrorCode::NOT_CONTROLLER,
         ControlError::SettingNamedTwice => ErrorCode::INVALID_CONFIG,
-        ControlError::ProducerIdsExhausted | ControlError::TopicIdTaken => ErrorCode::UNKNOWN_SERVER_ERROR,
+        ControlError::ProducerIdsExhausted
+        | ControlError::TopicIdTaken
+        | ControlError::PartitionsChanged(_) => ErrorCode::UNKNOWN_SERVER_ERROR,
         ControlError::NoSpace | ControlError::LowSpace(_) => ErrorCode::KAFKA_STORAGE_ERROR,
         ControlError::Busy => ErrorCode::THROTTLING_QUOTA_EXCEEDED,
         ControlError::Stopped => ErrorCode::NOT_CONTROLLER,
@@ -52,7 +59,9 @@ fn of_assignment(error: &AssignmentError) -> ErrorCode {
 pub(crate) fn of_client_batch(error: &ClientBatchError) -> ErrorCode {
     match error {
         ClientBatchError::Corrupt(_) => ErrorCode::CORRUPT_MESSAGE,
-        ClientBatchError::TooLarge { .. } => ErrorCode::MESSAGE_TOO_LARGE,
+        ClientBatchError::TooLarge { .. } | ClientBatchError::TooLargeDecompressed(_) => {
+            ErrorCode::MESSAGE_TOO_LARGE
+        }
         ClientBatchError::InvalidTimestamp(_) => ErrorCode::INVALID_TIMESTAMP,
         ClientBatchError::UnsupportedCompression => ErrorCode::UNSUPPORTED_COMPRESSION_TYPE,
         ClientBatchError::InvalidRecord(_) => ErrorCode::INVALID_RECORD,

@@ -23,6 +23,7 @@ mod ask;
 mod divide;
 pub(crate) mod fetch;
 mod flatten;
+pub(crate) mod gather;
 mod link;
 mod lists;
 mod owner;

@@ -3,11 +3,13 @@
 pub(crate) mod alter_configs;
 pub(crate) mod api_versions;
 pub(crate) mod config_resource;
+pub(crate) mod create_partitions;
 pub(crate) mod create_topics;
 pub(crate) mod delete_records;
 pub(crate) mod delete_topics;
 pub(crate) mod describe_cluster;
 pub(crate) mod describe_configs;
+pub(crate) mod describe_log_dirs;
 pub(crate) mod fetch;
 pub(crate) mod init_producer_id;
 pub(crate) mod list_offsets;

@@ -29,6 +29,8 @@ pub(crate) enum Operation {
     Describe,
     /// Create a topic.
     Create,
+    /// Give a topic more partitions.
+    Alter,
     /// Delete a topic.
     Delete,
     /// See settings.

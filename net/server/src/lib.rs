@@ -57,6 +57,7 @@ mod sending;
 pub mod settings;
 mod shard;
 mod turns;
+mod validation;
 
 pub use control::run::run_control;
 pub use disk_space::{Watermark, Watermarks};

@@ -41,6 +41,8 @@ impl Stage {
             | ApiKey::DescribeConfigs
             | ApiKey::AlterConfigs
             | ApiKey::IncrementalAlterConfigs
+            | ApiKey::CreatePartitions
+            | ApiKey::DescribeLogDirs
             | ApiKey::DescribeCluster => Self::Other,
         }
     }

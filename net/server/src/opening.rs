@@ -1,12 +1,13 @@
 //! Opening the partitions that a shard owns, a few at a time: each costs several turns of the disk.
 
 use core::cell::{Cell, RefCell};
+use core::ops::Range;
 use core::pin::pin;
 use std::io;
 use std::rc::Rc;
 
 use engine_io::{Io, first, is_no_descriptor, is_storage_full, together};
-use engine_record::{PartitionIndex, TopicId, TopicPartition};
+use engine_record::{PartitionIndex, TopicPartition};
 use engine_store::{DiskOperation, StoreError};
 use replication::leader::LeaderError;
 use replication::metadata::commands::Command;
@@ -15,11 +16,11 @@ use replication::metadata::image::{self, Image, Topic};
 use crate::deltas::Deltas;
 use crate::partition::Partition;
 use crate::settings::TopicSettings;
-use crate::shard::{Hosted, Shard};
+use crate::shard::{Added, Hosted, Shard};
 
 /// How many partitions are opened at a time. One that a crash left to be scanned takes a megabyte meanwhile.
 const AT_ONCE: usize = 16;
-/// How many new topics are opened together. The answers to their creation wait for each other.
+/// Of how many topics new partitions are opened together. The answers to their creation wait for each other.
 pub(crate) const TOPICS_AT_ONCE: usize = 64;
 
 /// Why a partition is offline.
@@ -34,17 +35,19 @@ enum OpenError {
 /// Opens every partition of the shard's image that it owns. Those that can't be opened are offline; how many.
 pub(crate) async fn open_all<I: Io>(shard: &Shard<I>) -> usize {
     let image = shard.image();
-    let openings: Vec<_> = image.topics().map(|topic| Opening::new(shard, topic)).collect();
+    let openings: Vec<_> =
+        image.topics().map(|topic| Opening::new(shard, topic, 0..topic.partitions.len())).collect();
     together(AT_ONCE, openings.iter().flat_map(|opening| opening.partitions(&image))).await;
     openings.iter().map(Opening::report).sum()
 }
 
-/// Opens the partitions of new topics. One that `deltas` is about to delete is opened no further, and what fails then
-/// is no fault: another shard may have removed the topic's folder already.
-pub(crate) async fn open_topics<I: Io>(shard: &Shard<I>, topics: &[TopicId], deltas: &mut Deltas) {
+/// Opens new partitions, of new topics or of some that were there. A topic that `deltas` is about to delete is opened no
+/// further, and what fails then is no fault: another shard may have removed the topic's folder already.
+pub(crate) async fn open_added<I: Io>(shard: &Shard<I>, added: &[Added], deltas: &mut Deltas) {
     let image = shard.image();
-    let openings: Vec<_> =
-        topics.iter().filter_map(|id| image.topic(*id)).map(|topic| Opening::new(shard, topic)).collect();
+    let opening =
+        |added: &Added| Some(Opening::new(shard, image.topic(added.topic)?, added.partitions.clone()));
+    let openings: Vec<_> = added.iter().filter_map(opening).collect();
     if openings.is_empty() {
         return;
     }
@@ -103,26 +106,28 @@ fn passing_reason(error: &OpenError) -> Option<String> {
     cause.map(|cause| format!("the partition can't be opened at the moment: {cause}"))
 }
 
-/// The partitions of one topic on their way to be open.
+/// Partitions of one topic on their way to be open.
 struct Opening<'a, I: Io> {
     shard: &'a Shard<I>,
     topic: &'a Topic,
+    partitions: Range<usize>,
     settings: Rc<TopicSettings>,
     is_deleted: Cell<bool>,
     failed: RefCell<Vec<(PartitionIndex, OpenError)>>,
 }
 
 impl<'a, I: Io> Opening<'a, I> {
-    fn new(shard: &'a Shard<I>, topic: &'a Topic) -> Self {
+    fn new(shard: &'a Shard<I>, topic: &'a Topic, partitions: Range<usize>) -> Self {
         if let (_, Some(error)) = shard.settings_of(topic) {
             tracing::error!(topic = topic.name, %error, "a topic's settings are ignored");
         }
-        Self::again(shard, topic)
+        Self { partitions, ..Self::again(shard, topic) }
     }
 
     fn again(shard: &'a Shard<I>, topic: &'a Topic) -> Self {
         let (settings, _) = shard.settings_of(topic);
-        Self { shard, topic, settings, is_deleted: Cell::new(false), failed: RefCell::default() }
+        let (is_deleted, failed) = (Cell::new(false), RefCell::default());
+        Self { shard, topic, partitions: 0..0, settings, is_deleted, failed }
     }
 
     /// Looks whether a command that is still to be applied deletes the topic.
@@ -139,7 +144,10 @@ impl<'a, I: Io> Opening<'a, I> {
             partition.replicas.contains(&node) && image.owner(node, partition.lane) == Some(self.shard.id())
         };
         let numbered = (0..).map(PartitionIndex).zip(&self.topic.partitions);
+        let Range { start, end } = self.partitions;
         numbered
+            .take(end)
+            .skip(start)
             .filter(move |(_, partition)| is_here(partition))
             .map(|(index, partition)| self.open(index, partition))
     }

@@ -43,6 +43,8 @@ const fn body_bytes_max(api: ApiKey) -> Option<usize> {
         | ApiKey::OffsetForLeaderEpoch
         | ApiKey::DescribeConfigs
         | ApiKey::AlterConfigs
+        | ApiKey::CreatePartitions
+        | ApiKey::DescribeLogDirs
         | ApiKey::IncrementalAlterConfigs => Some(LIST_BYTES_MAX),
         ApiKey::ApiVersions | ApiKey::InitProducerId | ApiKey::DescribeCluster => Some(PLAIN_BYTES_MAX),
     }

@@ -196,19 +196,19 @@ impl<I: Io> Serving<I> {
     }
 }
 
-/// Applies what the control executor has decided, in order. New topics that come together are opened together.
+/// Applies what the control executor has decided, in order. New partitions that come together are opened together.
 async fn follow_deltas<I: Io>(shard: Rc<Shard<I>>, deltas: Receiver<Delta>, applied: AppliedReport) {
-    let is_creation = |command: &Command| matches!(command, Command::CreateTopic(_));
+    let adds = |command: &Command| matches!(command, Command::CreateTopic(_) | Command::CreatePartitions(_));
     let mut deltas = Deltas::new(deltas);
     while let Some(Delta { index: mut last, command }) = deltas.next().await {
-        let mut created: Vec<_> = shard.apply(last, &command).into_iter().collect();
-        while (1..opening::TOPICS_AT_ONCE).contains(&created.len())
-            && let Some(Delta { index, command }) = deltas.next_if(is_creation)
+        let mut added: Vec<_> = shard.apply(last, &command).into_iter().collect();
+        while (1..opening::TOPICS_AT_ONCE).contains(&added.len())
+            && let Some(Delta { index, command }) = deltas.next_if(adds)
         {
-            created.extend(shard.apply(index, &command));
+            added.extend(shard.apply(index, &command));
             last = index;
         }
-        opening::open_topics(&shard, &created, &mut deltas).await;
+        opening::open_added(&shard, &added, &mut deltas).await;
         applied.advance(last);
     }
 }

@@ -53,6 +53,8 @@ pub struct TopicSettings {
     pub min_insync_replicas: u16,
     /// `flush.mode`.
     pub flush_mode: FlushMode,
+    /// `records.validation`: whether the records of compressed batches are looked at too.
+    pub validates_compressed: bool,
 }
 
 /// Settings of the broker.
@@ -111,6 +113,7 @@ impl Default for TopicSettings {
             timestamp_after_max_ms: 3_600_000,
             min_insync_replicas: 1,
             flush_mode: FlushMode::Quorum,
+            validates_compressed: false,
         }
     }
 }
@@ -179,7 +182,7 @@ pub enum SettingError {
 }
 
 /// The names a topic knows.
-pub const TOPIC_SETTINGS: [&str; 13] = [
+pub const TOPIC_SETTINGS: [&str; 14] = [
     "cleanup.policy",
     "compression.type",
     "flush.mode",
@@ -189,6 +192,7 @@ pub const TOPIC_SETTINGS: [&str; 13] = [
     "message.timestamp.before.max.ms",
     "message.timestamp.type",
     "min.insync.replicas",
+    "records.validation",
     "retention.bytes",
     "retention.ms",
     "segment.bytes",
@@ -196,7 +200,7 @@ pub const TOPIC_SETTINGS: [&str; 13] = [
 ];
 
 /// The names the broker knows besides.
-pub const BROKER_SETTINGS: [&str; 29] = [
+pub const BROKER_SETTINGS: [&str; 30] = [
     "advertised.listeners",
     "auto.create.topics.enable",
     "compression.type",
@@ -225,6 +229,7 @@ pub const BROKER_SETTINGS: [&str; 29] = [
     "message.max.bytes",
     "min.insync.replicas",
     "num.partitions",
+    "records.validation",
     "socket.request.max.bytes",
 ];
 
@@ -248,6 +253,7 @@ impl TopicSettings {
             "message.timestamp.after.max.ms" => self.timestamp_after_max_ms = given.number()?,
             "min.insync.replicas" => self.min_insync_replicas = given.number()?,
             "flush.mode" => self.flush_mode = given.flush_mode()?,
+            "records.validation" => self.validates_compressed = given.records_validation()?,
             // There is nothing to choose.
             _ => given.only()?,
         }
@@ -331,6 +337,13 @@ impl TopicSettings {
                 TimestampType::Create => "CreateTime".to_owned(),
                 TimestampType::LogAppend => "LogAppendTime".to_owned(),
             },
+            "records.validation" => {
+                if self.validates_compressed {
+                    "all".to_owned()
+                } else {
+                    "uncompressed".to_owned()
+                }
+            }
             "flush.mode" => match self.flush_mode {
                 FlushMode::Quorum => "quorum".to_owned(),
                 FlushMode::Isr => "isr".to_owned(),

@@ -4,8 +4,10 @@
 //! the metadata, applied in order by [`Shard::apply`].
 
 use core::cell::{Cell, RefCell};
+use core::ops::Range;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use engine_io::{Io, Tasks};
@@ -58,6 +60,8 @@ pub(crate) struct Shard<I: Io> {
     reply_memory: ReplyMemory,
     /// Whose turn it is to make a long answer.
     making: Budget,
+    /// Whose turn it is to decompress a producer's batch.
+    decompressing: Budget,
     lookups: Lookups,
     fetch_sessions: RefCell<FetchSessions>,
     retention: Retention,
@@ -80,6 +84,21 @@ impl<I: Io> Hosted<I> {
     pub(crate) fn open(partition: Partition<I>) -> Self {
         Self::Open(Rc::new(partition))
     }
+}
+
+/// Partitions that have come to be, with their topic or later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Added {
+    pub(crate) topic: TopicId,
+    /// Their numbers.
+    pub(crate) partitions: Range<usize>,
+}
+
+/// A folder that holds logs.
+pub(crate) struct LogDirectory<I: Io> {
+    pub(crate) path: PathBuf,
+    /// Those of this shard that are open, in order.
+    pub(crate) partitions: Vec<Rc<Partition<I>>>,
 }
 
 /// What the shard says to a client that asks for a partition it can't serve.
@@ -122,6 +141,7 @@ impl<I: Io> Shard<I> {
             list_memory: Budget::new(config.limits.list_bytes),
             reply_memory: ReplyMemory::new(config.limits.reply_bytes),
             making: Budget::new(1),
+            decompressing: Budget::new(1),
             lookups: Lookups::new(),
             fetch_sessions: RefCell::new(FetchSessions::new(SessionLimits {
                 sessions: config.limits.fetch_sessions,
@@ -210,6 +230,11 @@ impl<I: Io> Shard<I> {
             return None;
         }
         Some(self.making.take(1).await)
+    }
+
+    /// Waits for the turn to decompress a producer's batch. Whoever has it waits for nothing but turns of the shard.
+    pub(crate) async fn turn_to_decompress(&self) -> Share {
+        self.decompressing.take(1).await
     }
 
     pub(crate) fn lookups(&self) -> &Lookups {
@@ -324,12 +349,19 @@ impl<I: Io> Shard<I> {
         self.partitions.borrow_mut().insert(id, hosted);
     }
 
-    /// Applies one command that the metadata quorum has committed, and acts on it. A topic that has been created is to
+    /// Applies one command that the metadata quorum has committed, and acts on it. Partitions that have come to be are to
     /// be opened by the caller.
-    pub(crate) fn apply(self: &Rc<Self>, index: u64, command: &Command) -> Option<TopicId> {
+    pub(crate) fn apply(self: &Rc<Self>, index: u64, command: &Command) -> Option<Added> {
         let reply = Rc::make_mut(&mut self.image.borrow_mut()).apply(index, command);
         match (command, reply) {
-            (Command::CreateTopic(_), Reply::TopicCreated { id }) => return Some(id),
+            (Command::CreateTopic(topic), Reply::TopicCreated { id }) => {
+                return Some(Added { topic: id, partitions: 0..topic.partitions.len() });
+            }
+            (Command::CreatePartitions(growth), Reply::PartitionsCreated) => {
+                let first = usize::try_from(growth.first).expect("the topic has that many");
+                let partitions = first..first + growth.partitions.len();
+                return Some(Added { topic: growth.id, partitions });
+            }
             (Command::DeleteTopic { id }, Reply::TopicDeleted { .. }) => self.drop_topic(*id),
             (Command::BumpLeaderEpochs { .. } | Command::RegisterNode(_), _) => self.follow_epochs(),
             (Command::AlterTopic(AlterTopic { id, .. }), Reply::TopicAltered) => self.follow_settings(*id),
@@ -337,6 +369,7 @@ impl<I: Io> Shard<I> {
                 Command::CreateTopic(_)
                 | Command::DeleteTopic { .. }
                 | Command::AlterTopic(_)
+                | Command::CreatePartitions(_)
                 | Command::AllocateProducerIds { .. },
                 _,
             ) => {}
@@ -482,7 +515,7 @@ impl<I: Io> Shard<I> {
         }
     }
 
-    /// The partitions that are open now.
+    /// The partitions that are open now, in order.
     pub(crate) fn open_partitions(&self) -> Vec<Rc<Partition<I>>> {
         let partitions = self.partitions.borrow();
         let open = partitions.values().filter_map(|hosted| match hosted {
@@ -490,6 +523,11 @@ impl<I: Io> Shard<I> {
             Hosted::Offline => None,
         });
         open.collect()
+    }
+
+    /// The folders that hold logs, each with those of this shard that are open. There is one.
+    pub(crate) fn log_directories(&self) -> Vec<LogDirectory<I>> {
+        vec![LogDirectory { path: self.config.data_folder.clone(), partitions: self.open_partitions() }]
     }
 
     /// Ends every wait on a partition: the shard is stopping.

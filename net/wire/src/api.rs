@@ -105,6 +105,10 @@ apis! {
     DescribeConfigs = 32, serves 1 to 4, advertised from 1, flexible from 4;
     /// Replaces the settings of topics.
     AlterConfigs = 33, serves 0 to 2, advertised from 0, flexible from 2;
+    /// Tells what is in log directories.
+    DescribeLogDirs = 35, serves 1 to 4, advertised from 1, flexible from 2;
+    /// Gives topics more partitions.
+    CreatePartitions = 37, serves 0 to 3, advertised from 0, flexible from 2;
     /// Changes settings of topics by name.
     IncrementalAlterConfigs = 44, serves 0 to 1, advertised from 0, flexible from 1;
     /// Describes the cluster and its brokers.

@@ -2,11 +2,13 @@
 
 pub mod alter_configs;
 pub mod api_versions;
+pub mod create_partitions;
 pub mod create_topics;
 pub mod delete_records;
 pub mod delete_topics;
 pub mod describe_cluster;
 pub mod describe_configs;
+pub mod describe_log_dirs;
 pub mod fetch;
 pub mod incremental_alter_configs;
 pub mod init_producer_id;
@@ -17,11 +19,13 @@ pub mod produce;
 
 pub use alter_configs::{AlterConfigsRequest, AlterConfigsResponse};
 pub use api_versions::{ApiVersionsRequest, ApiVersionsResponse};
+pub use create_partitions::{CreatePartitionsRequest, CreatePartitionsResponse};
 pub use create_topics::{CreateTopicsRequest, CreateTopicsResponse};
 pub use delete_records::{DeleteRecordsRequest, DeleteRecordsResponse};
 pub use delete_topics::{DeleteTopicsRequest, DeleteTopicsResponse};
 pub use describe_cluster::{DescribeClusterRequest, DescribeClusterResponse};
 pub use describe_configs::{DescribeConfigsRequest, DescribeConfigsResponse};
+pub use describe_log_dirs::{DescribeLogDirsRequest, DescribeLogDirsResponse};
 pub use fetch::{FetchRequest, FetchResponse};
 pub use incremental_alter_configs::{IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse};
 pub use init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};

@@ -51,6 +51,8 @@ pub enum Command {
     },
     /// A topic's own settings change.
     AlterTopic(AlterTopic),
+    /// A topic gets more partitions.
+    CreatePartitions(CreatePartitions),
 }
 
 /// One run of a node's process: a random number drawn at its start.
@@ -112,6 +114,17 @@ pub struct AlterTopic {
     pub changes: Vec<(String, Option<String>)>,
 }
 
+/// The fields of [`Command::CreatePartitions`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreatePartitions {
+    /// The topic.
+    pub id: TopicId,
+    /// How many partitions it has before; refused where it has another number by now.
+    pub first: u32,
+    /// Where each of the new ones lies, from partition `first`.
+    pub partitions: Vec<PartitionAssignment>,
+}
+
 /// What becomes of a topic's own settings that a change doesn't name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OtherConfigs {
@@ -162,6 +175,7 @@ impl Command {
                 writer.number(*count);
             }
             Self::AlterTopic(alteration) => alteration.write(&mut writer),
+            Self::CreatePartitions(growth) => growth.write(&mut writer),
         }
         writer.into_bytes()
     }
@@ -194,6 +208,7 @@ impl Command {
                 count: reader.number()?,
             }),
             6 => AlterTopic::read(reader).map(Self::AlterTopic),
+            7 => CreatePartitions::read(reader).map(Self::CreatePartitions),
             other => Err(DecodeError::Tag(other)),
         }
     }
@@ -257,10 +272,7 @@ impl CreateTopic {
         writer.u8(2);
         writer.text(&self.name);
         writer.topic_id(self.id);
-        writer.list(&self.partitions, |writer, partition| {
-            writer.list(&partition.replicas, |writer, node| writer.node(*node));
-            writer.number(partition.lane.value());
-        });
+        writer.list(&self.partitions, |writer, partition| partition.write(writer));
         writer.list(&self.configs, |writer, (name, value)| {
             writer.text(name);
             writer.text(value);
@@ -271,7 +283,7 @@ impl CreateTopic {
         Ok(Self {
             name: reader.text()?,
             id: reader.topic_id()?,
-            partitions: reader.list(2, PartitionAssignment::read)?,
+            partitions: reader.list(PartitionAssignment::BYTES_MIN, PartitionAssignment::read)?,
             configs: reader.list(2, |reader| Ok((reader.text()?, reader.text()?)))?,
         })
     }
@@ -303,7 +315,32 @@ impl AlterTopic {
     }
 }
 
+impl CreatePartitions {
+    fn write(&self, writer: &mut Writer) {
+        writer.u8(7);
+        writer.topic_id(self.id);
+        writer.number(self.first);
+        writer.list(&self.partitions, |writer, partition| partition.write(writer));
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        Ok(Self {
+            id: reader.topic_id()?,
+            first: reader.number()?,
+            partitions: reader.list(PartitionAssignment::BYTES_MIN, PartitionAssignment::read)?,
+        })
+    }
+}
+
 impl PartitionAssignment {
+    /// The least an assignment takes: no replicas, and a lane.
+    const BYTES_MIN: usize = 2;
+
+    fn write(&self, writer: &mut Writer) {
+        writer.list(&self.replicas, |writer, node| writer.node(*node));
+        writer.number(self.lane.value());
+    }
+
     fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(Self { replicas: reader.list(1, Reader::node)?, lane: Lane::read(reader)? })
     }
@@ -361,6 +398,14 @@ mod tests {
         })
     }
 
+    fn growth() -> impl Strategy<Value = Command> {
+        (any::<[u8; 16]>(), any::<u32>(), prop::collection::vec(assignment(), 0..5)).prop_map(
+            |(id, first, partitions)| {
+                Command::CreatePartitions(CreatePartitions { id: TopicId(id), first, partitions })
+            },
+        )
+    }
+
     fn command() -> impl Strategy<Value = Command> {
         let allocation = (node(), any::<u128>(), any::<u32>()).prop_map(|(node, incarnation, count)| {
             Command::AllocateProducerIds { node, incarnation: Incarnation(incarnation), count }
@@ -372,6 +417,7 @@ mod tests {
             node().prop_map(|node| Command::BumpLeaderEpochs { node, reason: BumpReason::UncleanStart }),
             allocation,
             alteration(),
+            growth(),
         ]
     }
 
@@ -388,7 +434,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_a_command_in_its_one_form_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..64), tag in 1..7_u8) {
+        fn any_bytes_are_a_command_in_its_one_form_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..64), tag in 1..8_u8) {
             let bytes = [&[VERSION, tag], &bytes[..]].concat();
             if let Ok(command) = Command::decode(&bytes) {
                 prop_assert_eq!(command.encode(), bytes);
@@ -416,6 +462,75 @@ mod tests {
         expected.extend([7; 16]);
         expected.extend([1, 2, 2, b'a', b'b', 1, 2, b'-', b'1', 1, b'c', 0]);
         assert_eq!(command.encode(), expected);
+        let placed = |nodes: &[i32], lane| PartitionAssignment {
+            replicas: nodes.iter().copied().map(NodeId).collect(),
+            lane: Lane::new(lane).unwrap(),
+        };
+        let command = Command::CreatePartitions(CreatePartitions {
+            id: TopicId([7; 16]),
+            first: 200,
+            partitions: vec![placed(&[1, 2], 5), placed(&[2], 300)],
+        });
+        let mut expected = vec![1, 7];
+        expected.extend([7; 16]);
+        expected.extend([0xc8, 0x01, 2, 2, 1, 2, 5, 1, 2, 0xac, 0x02]);
+        assert_eq!(command.encode(), expected);
+    }
+
+    /// One command of each kind as it was written when there was no other kind after it. These bytes are in the
+    /// metadata logs of clusters: none of them is ever edited.
+    #[test]
+    fn commands_of_older_logs_are_read_as_they_were_meant() {
+        let id = [0x22; 16];
+        let after = |head: &[u8], tail: &[u8]| [head, &id, tail].concat();
+        let node = [&[1, 1, 7][..], &[3; 16], &[4; 16], &[2, 1, 1, b'C', 1, 1, b'h', 0x84, 0x47, 0]].concat();
+        let logged = [
+            node,
+            after(&[1, 2, 1, b't'], &[1, 1, 7, 9, 1, 1, b'k', 1, b'v']),
+            after(&[1, 3], &[]),
+            vec![1, 4, 7, 1],
+            [&[1, 5, 7][..], &[4; 16], &[10]].concat(),
+            after(&[1, 6], &[0, 1, 1, b'k', 0]),
+            after(&[1, 7], &[1, 1, 1, 7, 10]),
+        ];
+        let (node, incarnation) = (NodeId(7), Incarnation(u128::from_le_bytes([4; 16])));
+        let topic = TopicId(id);
+        let endpoint = ListenerEndpoint {
+            listener: "C".to_owned(),
+            shard: ShardId(1),
+            host: "h".to_owned(),
+            port: 9_092,
+        };
+        let placed =
+            |lane| vec![PartitionAssignment { replicas: vec![node], lane: Lane::new(lane).unwrap() }];
+        let meant = [
+            Command::RegisterNode(RegisterNode {
+                node,
+                directory_id: u128::from_le_bytes([3; 16]),
+                incarnation,
+                shards: 2,
+                endpoints: vec![endpoint],
+                clean_start: false,
+            }),
+            Command::CreateTopic(CreateTopic {
+                name: "t".to_owned(),
+                id: topic,
+                partitions: placed(9),
+                configs: vec![("k".to_owned(), "v".to_owned())],
+            }),
+            Command::DeleteTopic { id: topic },
+            Command::BumpLeaderEpochs { node, reason: BumpReason::UncleanStart },
+            Command::AllocateProducerIds { node, incarnation, count: 10 },
+            Command::AlterTopic(AlterTopic {
+                id: topic,
+                others: OtherConfigs::Stay,
+                changes: vec![("k".to_owned(), None)],
+            }),
+            Command::CreatePartitions(CreatePartitions { id: topic, first: 1, partitions: placed(10) }),
+        ];
+        for (bytes, command) in logged.iter().zip(meant) {
+            assert_eq!(Command::decode(bytes), Ok(command));
+        }
     }
 
     #[test]

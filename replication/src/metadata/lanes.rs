@@ -11,8 +11,12 @@
 //! ```
 
 mod deal;
+mod grow;
+#[cfg(test)]
+mod tests;
 
 pub use deal::{ReplicaTarget, deal, manual};
+pub use grow::deal_more;
 
 use engine_record::ShardId;
 

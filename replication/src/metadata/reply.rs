@@ -44,6 +44,13 @@ pub enum Reply {
     UnknownTopic,
     /// The topic's own settings are as asked.
     TopicAltered,
+    /// The topic has the new partitions.
+    PartitionsCreated,
+    /// The topic has another number of partitions than the command builds on.
+    PartitionsChanged {
+        /// How many it has.
+        partitions: u32,
+    },
     /// Every partition led by the node has a new leader epoch.
     LeaderEpochsBumped {
         /// How many there were.
@@ -159,4 +166,24 @@ pub enum AssignmentError {
         /// The partition's place in the list.
         partition: usize,
     },
+}
+
+impl AssignmentError {
+    /// The same of partitions that are counted from `first` on.
+    #[must_use]
+    pub fn counted_from(self, first: usize) -> Self {
+        match self {
+            Self::NoPartitions | Self::ReplicationFactor { .. } => self,
+            Self::NoReplicas { partition } => Self::NoReplicas { partition: first + partition },
+            Self::UnknownNode { partition, node } => Self::UnknownNode { partition: first + partition, node },
+            Self::DuplicateNode { partition, node } => {
+                Self::DuplicateNode { partition: first + partition, node }
+            }
+            Self::UnknownShard { partition, node, shard } => {
+                Self::UnknownShard { partition: first + partition, node, shard }
+            }
+            Self::NoCommonLane { partition } => Self::NoCommonLane { partition: first + partition },
+            Self::UnevenReplicas { partition } => Self::UnevenReplicas { partition: first + partition },
+        }
+    }
 }

@@ -53,7 +53,9 @@ impl Checks {
             | Reply::UnknownTopic
             | Reply::LeaderEpochsBumped { .. }
             | Reply::InvalidProducerIdCount
-            | Reply::TopicAltered => panic!("nothing here is answered with {reply:?}"),
+            | Reply::TopicAltered
+            | Reply::PartitionsCreated
+            | Reply::PartitionsChanged { .. } => panic!("nothing here is answered with {reply:?}"),
         }
     }
 

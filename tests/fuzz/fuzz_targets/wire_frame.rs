@@ -2,11 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use net_wire::messages::{
-    AlterConfigsRequest, ApiVersionsRequest, CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest,
-    DescribeClusterRequest, DescribeConfigsRequest, FetchRequest, IncrementalAlterConfigsRequest,
-    InitProducerIdRequest, ListOffsetsRequest, MetadataRequest, OffsetForLeaderEpochRequest, ProduceRequest,
-};
+use net_wire::messages::{AlterConfigsRequest, ApiVersionsRequest, CreatePartitionsRequest, CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest, DescribeClusterRequest, DescribeConfigsRequest, DescribeLogDirsRequest, FetchRequest, IncrementalAlterConfigsRequest, InitProducerIdRequest, ListOffsetsRequest, MetadataRequest, OffsetForLeaderEpochRequest, ProduceRequest};
 use net_wire::{ApiKey, DecodeError, FrameStep, Message, Reader, RequestHeader, encode_request, next_frame};
 
 const FRAME_BYTES_MAX: usize = 1 << 20;
@@ -36,6 +32,8 @@ fn request(frame: &[u8]) -> Result<(), DecodeError> {
         ApiKey::OffsetForLeaderEpoch => body::<OffsetForLeaderEpochRequest<'_>>(&header, reader),
         ApiKey::DescribeConfigs => body::<DescribeConfigsRequest<'_>>(&header, reader),
         ApiKey::AlterConfigs => body::<AlterConfigsRequest<'_>>(&header, reader),
+        ApiKey::DescribeLogDirs => body::<DescribeLogDirsRequest<'_>>(&header, reader),
+        ApiKey::CreatePartitions => body::<CreatePartitionsRequest<'_>>(&header, reader),
         ApiKey::IncrementalAlterConfigs => body::<IncrementalAlterConfigsRequest<'_>>(&header, reader),
         ApiKey::DescribeCluster => body::<DescribeClusterRequest>(&header, reader),
     }

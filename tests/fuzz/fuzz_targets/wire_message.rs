@@ -5,15 +5,7 @@
 use core::fmt::Debug;
 
 use libfuzzer_sys::fuzz_target;
-use net_wire::messages::{
-    AlterConfigsRequest, AlterConfigsResponse, ApiVersionsRequest, ApiVersionsResponse, CreateTopicsRequest,
-    CreateTopicsResponse, DeleteRecordsRequest, DeleteRecordsResponse, DeleteTopicsRequest,
-    DeleteTopicsResponse, DescribeClusterRequest, DescribeClusterResponse, DescribeConfigsRequest,
-    DescribeConfigsResponse, FetchRequest, FetchResponse, IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse, InitProducerIdRequest, InitProducerIdResponse, ListOffsetsRequest,
-    ListOffsetsResponse, MetadataRequest, MetadataResponse, OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse, ProduceRequest, ProduceResponse,
-};
+use net_wire::messages::{AlterConfigsRequest, AlterConfigsResponse, ApiVersionsRequest, ApiVersionsResponse, CreatePartitionsRequest, CreatePartitionsResponse, CreateTopicsRequest, CreateTopicsResponse, DeleteRecordsRequest, DeleteRecordsResponse, DeleteTopicsRequest, DeleteTopicsResponse, DescribeClusterRequest, DescribeClusterResponse, DescribeConfigsRequest, DescribeConfigsResponse, DescribeLogDirsRequest, DescribeLogDirsResponse, FetchRequest, FetchResponse, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, InitProducerIdRequest, InitProducerIdResponse, ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, ProduceRequest, ProduceResponse};
 use net_wire::{Message, Reader, Writer};
 
 macro_rules! choose {
@@ -32,13 +24,14 @@ macro_rules! choose {
 fuzz_target!(|data: &[u8]| {
     let [choice, version, body @ ..] = data else { return };
     choose!(*choice, *version, body;
-        AlterConfigsRequest AlterConfigsResponse ApiVersionsRequest ApiVersionsResponse CreateTopicsRequest
-        CreateTopicsResponse DeleteRecordsRequest DeleteRecordsResponse DeleteTopicsRequest
-        DeleteTopicsResponse DescribeClusterRequest DescribeClusterResponse DescribeConfigsRequest
-        DescribeConfigsResponse FetchRequest FetchResponse IncrementalAlterConfigsRequest
-        IncrementalAlterConfigsResponse InitProducerIdRequest InitProducerIdResponse ListOffsetsRequest
-        ListOffsetsResponse MetadataRequest MetadataResponse OffsetForLeaderEpochRequest
-        OffsetForLeaderEpochResponse ProduceRequest ProduceResponse);
+        AlterConfigsRequest AlterConfigsResponse ApiVersionsRequest ApiVersionsResponse
+        CreatePartitionsRequest CreatePartitionsResponse CreateTopicsRequest CreateTopicsResponse
+        DeleteRecordsRequest DeleteRecordsResponse DeleteTopicsRequest DeleteTopicsResponse
+        DescribeClusterRequest DescribeClusterResponse DescribeConfigsRequest DescribeConfigsResponse
+        DescribeLogDirsRequest DescribeLogDirsResponse FetchRequest FetchResponse
+        IncrementalAlterConfigsRequest IncrementalAlterConfigsResponse InitProducerIdRequest
+        InitProducerIdResponse ListOffsetsRequest ListOffsetsResponse MetadataRequest MetadataResponse
+        OffsetForLeaderEpochRequest OffsetForLeaderEpochResponse ProduceRequest ProduceResponse);
 });
 
 fn read<'a, M: Message<'a> + Debug>(version: u8, body: &'a [u8]) -> Option<(i16, M)> {

@@ -1,9 +1,12 @@
 //! Every version of every API that the broker advertises, asked for by itself.
 
+use std::path::Path;
+
 use engine_record::{BatchBuilder, NewRecord, RecordBatch, Timestamp};
 use integration::clock::unix_ms;
 use integration::{Broker, Connection, topics};
 use net_wire::messages::alter_configs;
+use net_wire::messages::create_partitions::CreatePartitionsTopic;
 use net_wire::messages::create_topics::CreatableTopic;
 use net_wire::messages::delete_records::{DeleteRecordsPartition, DeleteRecordsTopic};
 use net_wire::messages::delete_topics::DeleteTopicState;
@@ -15,13 +18,14 @@ use net_wire::messages::metadata::MetadataRequestTopic;
 use net_wire::messages::offset_for_leader_epoch::{OffsetForLeaderPartition, OffsetForLeaderTopic};
 use net_wire::messages::produce::{PartitionProduceData, TopicProduceData};
 use net_wire::messages::{
-    AlterConfigsRequest, AlterConfigsResponse, ApiVersionsRequest, ApiVersionsResponse, CreateTopicsRequest,
-    CreateTopicsResponse, DeleteRecordsRequest, DeleteRecordsResponse, DeleteTopicsRequest,
-    DeleteTopicsResponse, DescribeClusterRequest, DescribeClusterResponse, DescribeConfigsRequest,
-    DescribeConfigsResponse, FetchRequest, FetchResponse, IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse, InitProducerIdRequest, InitProducerIdResponse, ListOffsetsRequest,
-    ListOffsetsResponse, MetadataRequest, MetadataResponse, OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse, ProduceRequest, ProduceResponse,
+    AlterConfigsRequest, AlterConfigsResponse, ApiVersionsRequest, ApiVersionsResponse,
+    CreatePartitionsRequest, CreatePartitionsResponse, CreateTopicsRequest, CreateTopicsResponse,
+    DeleteRecordsRequest, DeleteRecordsResponse, DeleteTopicsRequest, DeleteTopicsResponse,
+    DescribeClusterRequest, DescribeClusterResponse, DescribeConfigsRequest, DescribeConfigsResponse,
+    DescribeLogDirsRequest, DescribeLogDirsResponse, FetchRequest, FetchResponse,
+    IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, InitProducerIdRequest,
+    InitProducerIdResponse, ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse,
+    OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, ProduceRequest, ProduceResponse,
 };
 use net_wire::{ApiKey, ErrorCode, Uuid, config_resource};
 
@@ -264,6 +268,24 @@ fn a_topics_settings_are_changed_by_name_in_every_version() {
 }
 
 #[test]
+fn log_directories_are_described_in_every_version() {
+    let mut setting = Setting::new("versions-directories");
+    let written = batch(9);
+    produce(&mut setting, 9, &written);
+    for version in versions(ApiKey::DescribeLogDirs) {
+        let answer = setting.connection.ask(version, &DescribeLogDirsRequest { topics: None });
+        let response: DescribeLogDirsResponse<'_> = answer.body();
+        let [directory] = &response.results[..] else { panic!("there is one: {response:?}") };
+        assert!(Path::new(directory.log_dir).join("format.toml").is_absolute(), "v{version}: {directory:?}");
+        let partition = directory.topics[0].partitions[0];
+        assert_eq!(directory.topics[0].name, TOPIC, "v{version}");
+        assert_eq!(usize::try_from(partition.partition_size), Ok(written.len()), "v{version}");
+        let space = directory.usable_bytes > 0 && directory.total_bytes >= directory.usable_bytes;
+        assert_eq!(space, version >= 4, "v{version}: {directory:?}");
+    }
+}
+
+#[test]
 fn the_cluster_is_described_in_every_version() {
     let mut setting = Setting::new("versions-cluster");
     let ids: Vec<i32> = setting.broker.ready().endpoints.iter().map(|endpoint| endpoint.broker_id).collect();
@@ -330,6 +352,20 @@ fn topics_come_and_go_in_every_version() {
     for version in versions(ApiKey::DeleteTopics) {
         topics::create(address, "passing", 3);
         delete(&mut setting.connection, version, "passing");
+    }
+}
+
+#[test]
+fn a_topic_gets_more_partitions_in_every_version() {
+    let mut setting = Setting::new("versions-partitions");
+    for (version, count) in versions(ApiKey::CreatePartitions).zip(2..) {
+        let topics = vec![CreatePartitionsTopic { name: TOPIC, count, assignments: None }];
+        let request = CreatePartitionsRequest { topics, timeout_ms: 10_000, validate_only: false };
+        let answer = setting.connection.ask(version, &request);
+        let response: CreatePartitionsResponse<'_> = answer.body();
+        assert_eq!(response.results[0].error_code, ErrorCode::NONE, "v{version}: {response:?}");
+        let described = topics::describe(setting.broker.address(0), TOPIC);
+        assert_eq!(i32::try_from(described.leaders.len()), Ok(count), "v{version}");
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) enum TopicCommand {
     /// Show a topic's own settings and its partitions: who leads each, and its offsets.
     #[command(after_help = "Example:\n  ringlog topic describe orders")]
     Describe(NamedArguments),
-    /// Change settings of a topic while it is in use: all those named, or none.
+    /// Change a topic while it is in use: its settings, all those named or none, or how many partitions it has.
     Alter(alter::Arguments),
     /// Delete a topic and all its records.
     #[command(after_help = "Example:\n  ringlog topic delete orders")]

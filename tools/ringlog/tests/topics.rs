@@ -82,3 +82,24 @@ fn a_topics_settings_are_altered_and_shown() {
     }
     assert_eq!(configs(), json!({ "retention.ms": "1000" }));
 }
+
+#[test]
+fn a_topic_gets_more_partitions() {
+    let folder = harness::folder();
+    let broker = serve(folder.path());
+    let topic = |words: &[&str]| topic(&broker, folder.path(), words);
+    assert_eq!(topic(&["create", "orders", "--partitions", "2"]).0, 0);
+    let (code, told, complaint) = topic(&["alter", "orders", "--partitions", "5"]);
+    assert_eq!((code, &*told), (0, "altered topic orders: 5 partitions\n"), "{complaint}");
+    let (_, told, _) = topic(&["alter", "orders", "--partitions", "6", "--json"]);
+    assert_eq!(serde_json::from_str::<Value>(&told).unwrap(), json!({ "name": "orders", "partitions": 6 }));
+    let (_, told, _) = topic(&["describe", "orders", "--json"]);
+    let described: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(described["partitions"].as_array().unwrap().len(), 6);
+    let refused = [("orders", "6", "has 6 partitions already"), ("missing", "2", "the topic does not exist")];
+    for (name, count, part) in refused {
+        let (code, _, complaint) = topic(&["alter", name, "--partitions", count]);
+        assert_eq!(code, 1, "{complaint}");
+        assert!(complaint.contains(part), "{complaint}");
+    }
+}

@@ -175,8 +175,17 @@ fn times_out_of_bounds_are_refused_where_clients_set_them() {
         let timestamp = Timestamp(time);
         ClientBatchError::InvalidTimestamp(InvalidTimestamp::OutOfBounds { timestamp, index })
     };
-    assert_eq!(refusal(&late, &RULES), out(201, None));
+    assert_eq!(refusal(&late, &RULES), out(201, Some(1)));
     assert_eq!(refusal(&early, &RULES), out(99, Some(1)));
+    let compressed = batch(BatchBuilder::new().with_compression(Compression::Gzip), &[150, 201]);
+    assert_eq!(
+        refusal(&compressed, &RULES),
+        out(201, None),
+        "by the header, as the records aren't looked at"
+    );
+    let lies = with_field(plain(), 35, &999_i64.to_be_bytes());
+    let corrected = validate_client_batch(&lies, &RULES).unwrap().corrected_max_timestamp();
+    assert_eq!(corrected, Some(Timestamp(160)), "the records count, where they are looked at");
     let stamped = ClientBatchRules { timestamp_type: TimestampType::LogAppend, ..RULES };
     assert!(validate_client_batch(&late, &stamped).is_ok());
     assert!(validate_client_batch(&early, &stamped).is_ok());
@@ -222,4 +231,35 @@ fn a_wrong_max_timestamp_is_noticed_and_can_be_repaired() {
     assert_eq!(batch.header().max_timestamp, Timestamp(160), "the header says what will be stored");
     set_max_timestamp(&mut bytes, Timestamp(160));
     assert_eq!(bytes, plain());
+}
+
+/// Walks the records of a compressed batch, so many at a time.
+fn walked(bytes: &[u8], count: usize) -> Result<Option<Timestamp>, ClientBatchError> {
+    let batch = validate_client_batch(bytes, &RULES)?;
+    let codec = batch.header().compression();
+    let records = crate::decompress(codec, batch.records_section(), 10_000)
+        .map_err(|error| ClientBatchError::from(&error))?;
+    let mut walk = RecordWalk::new(batch.header(), &records, &RULES);
+    while walk.go_on(count)? {}
+    Ok(walk.corrected(&batch).corrected_max_timestamp())
+}
+
+#[test]
+fn the_records_of_a_compressed_batch_are_held_to_the_same_rules() {
+    for compression in [Compression::Gzip, Compression::Snappy, Compression::Lz4, Compression::Zstd] {
+        let of = |times: &[i64]| batch(BatchBuilder::new().with_compression(compression), times);
+        for count in [1, 2, 100] {
+            assert_eq!(walked(&of(&[150, 160, 170]), count), Ok(None), "{compression:?}");
+            // The latest time of the header is right, and an earlier record's isn't.
+            let early = walked(&of(&[50, 160]), count).unwrap_err();
+            let out_of_bounds = InvalidTimestamp::OutOfBounds { timestamp: Timestamp(50), index: Some(0) };
+            assert_eq!(early, ClientBatchError::InvalidTimestamp(out_of_bounds));
+            let lies = with_field(of(&[150, 160]), 35, &199_i64.to_be_bytes());
+            assert_eq!(walked(&lies, count), Ok(Some(Timestamp(160))));
+        }
+        let section = crate::BATCH_HEADER_BYTES;
+        let garbage = with_field(of(&[150]), section, &[0xff; 8]);
+        let refused = walked(&garbage, 1).unwrap_err();
+        assert_eq!(refused, ClientBatchError::InvalidRecord(InvalidRecord::Compressed(compression)));
+    }
 }

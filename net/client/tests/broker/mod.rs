@@ -12,6 +12,7 @@ use std::rc::Rc;
 use engine_io::{Io, ListenMode, Listener, SendPiece, Signal, Stream, StreamReader, StreamWriter, deadline};
 use engine_record::{LeaderEpoch, Offset, RecordBatch, assign};
 use net_wire::messages::api_versions::ApiVersion;
+use net_wire::messages::create_partitions::{CreatePartitionsTopic, CreatePartitionsTopicResult};
 use net_wire::messages::create_topics::CreatableTopicResult;
 use net_wire::messages::delete_topics::DeletableTopicResult;
 use net_wire::messages::describe_cluster::DescribeClusterBroker;
@@ -246,13 +247,14 @@ impl Cluster {
                 respond!(InitProducerIdResponse { producer_id: state.next_producer, ..Default::default() });
             }
             ApiKey::CreateTopics => {
-                let request = CreateTopicsRequest::decode(&mut reader, version).unwrap();
-                respond!(self.create_topics(&request));
+                respond!(self.create_topics(&CreateTopicsRequest::decode(&mut reader, version).unwrap()))
             }
             ApiKey::DeleteTopics => {
-                let request = DeleteTopicsRequest::decode(&mut reader, version).unwrap();
-                respond!(self.delete_topics(&request));
+                respond!(self.delete_topics(&DeleteTopicsRequest::decode(&mut reader, version).unwrap()))
             }
+            ApiKey::CreatePartitions => respond!(
+                self.create_partitions(&CreatePartitionsRequest::decode(&mut reader, version).unwrap())
+            ),
             ApiKey::DescribeConfigs => {
                 let request = DescribeConfigsRequest::decode(&mut reader, version).unwrap();
                 respond!(configs::describe(&self.state.borrow(), &request));
@@ -264,7 +266,10 @@ impl Cluster {
             ApiKey::DescribeCluster => {
                 self.describe_cluster(|response| respond!(response));
             }
-            api @ (ApiKey::DeleteRecords | ApiKey::OffsetForLeaderEpoch | ApiKey::AlterConfigs) => {
+            api @ (ApiKey::DeleteRecords
+            | ApiKey::OffsetForLeaderEpoch
+            | ApiKey::AlterConfigs
+            | ApiKey::DescribeLogDirs) => {
                 panic!("no test asks for {api}")
             }
         }
@@ -336,6 +341,27 @@ impl Cluster {
             CreatableTopicResult { name: topic.name, error_code, error_message: None, ..Default::default() }
         });
         CreateTopicsResponse { topics: topics.collect(), ..Default::default() }
+    }
+
+    fn create_partitions<'a>(&self, request: &CreatePartitionsRequest<'a>) -> CreatePartitionsResponse<'a> {
+        let results = request.topics.iter().map(|topic| {
+            let error_code = self.grow(topic, request.validate_only).err().unwrap_or(ErrorCode::NONE);
+            CreatePartitionsTopicResult { name: topic.name, error_code, error_message: None }
+        });
+        CreatePartitionsResponse { results: results.collect(), ..Default::default() }
+    }
+
+    fn grow(&self, asked: &CreatePartitionsTopic<'_>, validate_only: bool) -> Result<(), ErrorCode> {
+        let state = &mut *self.state.borrow_mut();
+        let topic = state.topics.get_mut(asked.name).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
+        let count = usize::try_from(asked.count).unwrap();
+        if count <= topic.partitions.len() {
+            return Err(ErrorCode::INVALID_PARTITIONS);
+        }
+        if !validate_only {
+            topic.partitions.resize_with(count, || Log { leader: 1, ..Log::default() });
+        }
+        Ok(())
     }
 
     fn delete_topics<'a>(&self, request: &DeleteTopicsRequest<'a>) -> DeleteTopicsResponse<'a> {

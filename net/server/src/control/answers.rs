@@ -17,6 +17,7 @@ pub(crate) enum Asker {
     CreateTopic(CreateTopic, ReplySlot<Result<CreatedTopic, ControlError>>),
     DeleteTopic(ReplySlot<Result<(), ControlError>>),
     AlterTopic(ReplySlot<Result<(), ControlError>>),
+    CreatePartitions(ReplySlot<Result<(), ControlError>>),
     ProducerIds(ReplySlot<Result<ProducerIdBlock, ControlError>>),
 }
 
@@ -63,19 +64,17 @@ impl Answers {
                 self.topic_applied(asker, index, |_| Err(ControlError::InvalidTopicName(error)));
             }
             Reply::InvalidAssignment(error) => {
-                self.topic_applied(asker, index, |_| Err(ControlError::InvalidAssignment(error)));
+                self.refusal_applied(asker, index, ControlError::InvalidAssignment(error));
             }
             Reply::InvalidTopicId => self.topic_applied(asker, index, |_| Err(ControlError::TopicIdTaken)),
-            Reply::DuplicateConfig => match asker {
-                Asker::CreateTopic(..) => {
-                    self.topic_applied(asker, index, |_| Err(ControlError::SettingNamedTwice));
-                }
-                Asker::DeleteTopic(_) | Asker::AlterTopic(_) | Asker::ProducerIds(_) => {
-                    self.change_applied(asker, index, Err(ControlError::SettingNamedTwice));
-                }
-            },
-            Reply::TopicDeleted { .. } | Reply::TopicAltered => self.change_applied(asker, index, Ok(())),
+            Reply::DuplicateConfig => self.refusal_applied(asker, index, ControlError::SettingNamedTwice),
+            Reply::TopicDeleted { .. } | Reply::TopicAltered | Reply::PartitionsCreated => {
+                self.change_applied(asker, index, Ok(()));
+            }
             Reply::UnknownTopic => self.change_applied(asker, index, Err(ControlError::UnknownTopic)),
+            Reply::PartitionsChanged { partitions } => {
+                self.change_applied(asker, index, Err(ControlError::PartitionsChanged(partitions)));
+            }
             Reply::ProducerIds(block) => give_producer_ids(asker, Ok(block)),
             Reply::InvalidProducerIdCount => {
                 give_producer_ids(asker, Err(ControlError::ProducerIdsExhausted))
@@ -102,8 +101,19 @@ impl Answers {
     }
 
     fn change_applied(&mut self, asker: Asker, index: u64, outcome: Result<(), ControlError>) {
-        if let Asker::DeleteTopic(slot) | Asker::AlterTopic(slot) = asker {
+        if let Asker::DeleteTopic(slot) | Asker::AlterTopic(slot) | Asker::CreatePartitions(slot) = asker {
             self.applied.push_back((index, Ready::Done(slot, outcome)));
+        }
+    }
+
+    /// What a topic that is created or changed may be refused with.
+    fn refusal_applied(&mut self, asker: Asker, index: u64, error: ControlError) {
+        match asker {
+            Asker::CreateTopic(..) => self.topic_applied(asker, index, |_| Err(error)),
+            Asker::DeleteTopic(_)
+            | Asker::AlterTopic(_)
+            | Asker::CreatePartitions(_)
+            | Asker::ProducerIds(_) => self.change_applied(asker, index, Err(error)),
         }
     }
 
@@ -130,7 +140,9 @@ impl Answers {
 pub(crate) fn refuse(asker: Asker, error: ControlError) {
     match asker {
         Asker::CreateTopic(_, slot) => slot.answer(Err(error)),
-        Asker::DeleteTopic(slot) | Asker::AlterTopic(slot) => slot.answer(Err(error)),
+        Asker::DeleteTopic(slot) | Asker::AlterTopic(slot) | Asker::CreatePartitions(slot) => {
+            slot.answer(Err(error));
+        }
         Asker::ProducerIds(slot) => slot.answer(Err(error)),
     }
 }
@@ -158,6 +170,7 @@ mod tests {
     use engine_io::{Reply as Waiting, reply};
     use engine_record::ProducerId;
     use futures_lite::future::{block_on, poll_once};
+    use replication::metadata::reply::AssignmentError;
 
     use super::*;
 
@@ -186,6 +199,9 @@ mod tests {
         let (deleted, deleted_waits) = ask(&mut answers, Asker::DeleteTopic);
         let (altered, altered_waits) = ask(&mut answers, Asker::AlterTopic);
         let (doubled, doubled_waits) = ask(&mut answers, Asker::AlterTopic);
+        let (grown, grown_waits) = ask(&mut answers, Asker::CreatePartitions);
+        let (late, late_waits) = ask(&mut answers, Asker::CreatePartitions);
+        let (misplaced, misplaced_waits) = ask(&mut answers, Asker::CreatePartitions);
         let (ids, ids_wait) = ask(&mut answers, Asker::ProducerIds);
         answers.applied(created, 1, Reply::TopicCreated { id: TopicId([1; 16]) });
         answers.applied(taken, 2, Reply::InvalidTopicId);
@@ -193,6 +209,9 @@ mod tests {
         let block = ProducerIdBlock { first: ProducerId(7), count: 1 };
         answers.applied(altered, 3, Reply::TopicAltered);
         answers.applied(doubled, 3, Reply::DuplicateConfig);
+        answers.applied(grown, 3, Reply::PartitionsCreated);
+        answers.applied(late, 3, Reply::PartitionsChanged { partitions: 4 });
+        answers.applied(misplaced, 3, Reply::InvalidAssignment(AssignmentError::NoPartitions));
         answers.applied(ids, 4, Reply::ProducerIds(block));
         assert_eq!(block_on(ids_wait.wait()), Ok(Ok(block)), "no shard applies anything for it");
         answers.shards_applied(3);
@@ -203,6 +222,10 @@ mod tests {
         assert_eq!(block_on(taken_waits.wait()), Ok(Err(ControlError::TopicIdTaken)));
         assert_eq!(block_on(deleted_waits.wait()), Ok(Err(ControlError::UnknownTopic)));
         assert_eq!(block_on(altered_waits.wait()), Ok(Ok(())));
+        assert_eq!(block_on(grown_waits.wait()), Ok(Ok(())));
+        assert_eq!(block_on(late_waits.wait()), Ok(Err(ControlError::PartitionsChanged(4))));
+        let misplaced = ControlError::InvalidAssignment(AssignmentError::NoPartitions);
+        assert_eq!(block_on(misplaced_waits.wait()), Ok(Err(misplaced)));
         assert_eq!(block_on(doubled_waits.wait()), Ok(Err(ControlError::SettingNamedTwice)));
     }
 

@@ -9,6 +9,7 @@ use replication::metadata::commands::{AlterTopic, Command};
 use replication::metadata::reply::{AssignmentError, ProducerIdBlock, TopicNameError};
 
 use crate::disk_space::LowSpace;
+use crate::settings::PARTITIONS_MAX;
 
 /// How many requests of all shards may wait for the control executor.
 pub(crate) const REQUESTS_MAX: usize = 1024;
@@ -22,6 +23,8 @@ pub(crate) enum ControlRequest {
     CreateTopic(NewTopic, ReplySlot<Result<CreatedTopic, ControlError>>),
     /// A topic is to be deleted.
     DeleteTopic(TopicId, ReplySlot<Result<(), ControlError>>),
+    /// A topic is to get more partitions.
+    CreatePartitions(MorePartitions, ReplySlot<Result<(), ControlError>>),
     /// A topic's own settings are to change.
     AlterTopic(AlterTopic, ReplySlot<Result<(), ControlError>>),
     /// A shard needs producer ids.
@@ -60,6 +63,18 @@ pub(crate) struct CreatedTopic {
     pub(crate) replication_factor: u16,
 }
 
+/// A topic that is to get more partitions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MorePartitions {
+    pub(crate) name: String,
+    /// How many it is to have, as the client says.
+    pub(crate) count: i32,
+    /// The broker ids of each new one; `None` where the controller puts them.
+    pub(crate) assignments: Option<Vec<Vec<i32>>>,
+    /// Whether to check only.
+    pub(crate) validate_only: bool,
+}
+
 /// Why a change was not made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ControlError {
@@ -75,6 +90,18 @@ pub(crate) enum ControlError {
     /// The partitions can't be placed so.
     #[error("{0}")]
     InvalidAssignment(AssignmentError),
+    /// Partitions only come to be.
+    #[error("the topic has {has} partitions already: {asked} would not be more, and none can be taken away")]
+    NotMorePartitions { has: usize, asked: i32 },
+    /// More partitions than a topic may have.
+    #[error("a topic has at most {PARTITIONS_MAX} partitions, not {0}")]
+    TooManyPartitions(i32),
+    /// Assignments for another number of partitions.
+    #[error("{added} partitions are to be added, and assignments are given for {named}")]
+    AssignmentCount { added: usize, named: usize },
+    /// Something else has changed the number of the topic's partitions meanwhile.
+    #[error("the topic has got {0} partitions meanwhile; look at them and try again")]
+    PartitionsChanged(u32),
     /// The id drawn for the topic is taken.
     #[error("the id drawn for the topic is another topic's; try again")]
     TopicIdTaken,
@@ -176,6 +203,11 @@ impl ControlHandle {
     /// Deletes a topic. Answered once every shard of this node has applied it.
     pub(crate) async fn delete_topic(&self, id: TopicId) -> Result<(), ControlError> {
         self.ask(|slot| ControlRequest::DeleteTopic(id, slot)).await
+    }
+
+    /// Gives a topic more partitions. Answered once every shard of this node has applied it.
+    pub(crate) async fn create_partitions(&self, more: MorePartitions) -> Result<(), ControlError> {
+        self.ask(|slot| ControlRequest::CreatePartitions(more, slot)).await
     }
 
     /// Changes a topic's own settings, which have been checked. Answered once every shard of this node has applied it.

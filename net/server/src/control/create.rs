@@ -56,26 +56,40 @@ fn check_collision(image: &Image, name: &str) -> Result<(), ControlError> {
 fn place(image: &Image, placement: &Placement) -> Result<Vec<PartitionAssignment>, ControlError> {
     match placement {
         Placement::Dealt { partitions, replication_factor } => {
-            let nodes: Vec<NodeId> = image.nodes().map(|node| node.id).collect();
+            let nodes = nodes(image);
             let factor = replication_factor.map_or(REPLICATION_FACTOR_DEFAULT.min(nodes.len()), usize::from);
             let partitions = usize::try_from(*partitions).unwrap_or(usize::MAX);
             deal(image, partitions, factor, &nodes).map_err(ControlError::InvalidAssignment)
         }
         Placement::Named(partitions) => {
-            let targets = partitions
-                .iter()
-                .map(|brokers| brokers.iter().map(|broker| target(image, *broker)).collect())
-                .collect::<Result<Vec<Vec<ReplicaTarget>>, ControlError>>()?;
-            manual(image, &targets).map_err(ControlError::InvalidAssignment)
+            manual(image, &targets(image, partitions)?).map_err(ControlError::InvalidAssignment)
         }
     }
+}
+
+/// The nodes in the order in which they lead the partitions of a topic.
+pub(super) fn nodes(image: &Image) -> Vec<NodeId> {
+    image.nodes().map(|node| node.id).collect()
+}
+
+/// What broker ids name, partition by partition.
+pub(super) fn targets(
+    image: &Image,
+    partitions: &[Vec<i32>],
+) -> Result<Vec<Vec<ReplicaTarget>>, ControlError> {
+    let of_partition = |brokers: &Vec<i32>| brokers.iter().map(|broker| target(image, *broker)).collect();
+    partitions.iter().map(of_partition).collect()
 }
 
 /// A broker id names a shard, or a node where that is one broker to its clients.
 fn target(image: &Image, broker: i32) -> Result<ReplicaTarget, ControlError> {
     let (node, shard) = broker_id_parts(broker).ok_or(ControlError::UnknownBroker(broker))?;
-    let is_node = shard == ShardId(0) && image.node(node).is_some_and(|node| node.has_one_address());
-    Ok(ReplicaTarget { node, shard: (!is_node).then_some(shard) })
+    let is_one = image.node(node).is_some_and(|node| node.has_one_address());
+    match shard {
+        ShardId(0) if is_one => Ok(ReplicaTarget { node, shard: None }),
+        _ if is_one => Err(ControlError::UnknownBroker(broker)),
+        _ => Ok(ReplicaTarget { node, shard: Some(shard) }),
+    }
 }
 
 #[cfg(test)]

@@ -18,9 +18,10 @@ use replication::metadata::reply::Reply;
 use replication::metadata::snapshot::Snapshot;
 
 use super::answers::{Answers, Asker, fresh_topic_id, refuse};
-use super::channel::{ControlError, ControlRequest, Delta, NewTopic};
+use super::channel::{ControlError, ControlRequest, Delta, MorePartitions, NewTopic};
 use super::create;
 use super::files::{FilesError, Leave, MetadataFiles};
+use super::grow;
 use crate::config::{Config, ListenerConfig, Routing};
 use crate::disk_space::{self, DiskSpace};
 use crate::endpoint;
@@ -139,7 +140,7 @@ struct Control<I: Io> {
     driver: Driver,
     files: MetadataFiles<I>,
     image: Image,
-    /// The image with the topics that were proposed since, so that those proposed together are placed level and don't
+    /// The image with the topics and partitions that were proposed since, so that those proposed together are placed level and don't
     /// collide. Only what was proposed and isn't committed in the same turn is forgotten, and then places are less level.
     planned: Option<Image>,
     leadership: Leadership,
@@ -217,6 +218,7 @@ impl<I: Io> Control<I> {
             ControlRequest::DeleteTopic(id, slot) => {
                 self.propose(&Command::DeleteTopic { id }, Asker::DeleteTopic(slot));
             }
+            ControlRequest::CreatePartitions(wish, slot) => self.create_partitions(&wish, slot),
             ControlRequest::AlterTopic(alteration, slot) => {
                 self.propose(&Command::AlterTopic(alteration), Asker::AlterTopic(slot));
             }
@@ -245,31 +247,56 @@ impl<I: Io> Control<I> {
             }
             Ok(command) => {
                 let creation = Command::CreateTopic(command.clone());
-                let planned = self.planned.get_or_insert_with(|| self.image.clone());
-                // One that can't be is refused when it is applied.
-                let _refused_later = planned.apply(planned.applied() + 1, &creation);
-                self.propose(&creation, Asker::CreateTopic(command, slot));
+                self.propose_planned(&creation, Asker::CreateTopic(command, slot));
             }
         }
     }
 
-    fn propose(&mut self, command: &Command, asker: Asker) {
+    fn create_partitions(&mut self, wish: &MorePartitions, slot: ReplySlot<Result<(), ControlError>>) {
+        match grow::plan(self.planned.as_ref().unwrap_or(&self.image), wish) {
+            Err(error) => slot.answer(Err(error)),
+            Ok(_) if wish.validate_only => slot.answer(Ok(())),
+            Ok(growth) => {
+                self.propose_planned(&Command::CreatePartitions(growth), Asker::CreatePartitions(slot));
+            }
+        }
+    }
+
+    /// Proposes what the plans made later in this turn build on.
+    fn propose_planned(&mut self, command: &Command, asker: Asker) {
+        if self.propose(command, asker) {
+            let planned = self.planned.get_or_insert_with(|| self.image.clone());
+            // One that can't be is refused when it is applied.
+            let _refused_later = planned.apply(planned.applied() + 1, command);
+        }
+    }
+
+    /// Proposes a command, or answers why not; whether it is proposed.
+    fn propose(&mut self, command: &Command, asker: Asker) -> bool {
+        let token = self.answers.token();
+        match self.try_propose(command, token) {
+            Ok(()) => self.answers.expect(token, asker),
+            Err(error) => {
+                refuse(asker, error);
+                return false;
+            }
+        }
+        true
+    }
+
+    fn try_propose(&mut self, command: &Command, token: driver::Token) -> Result<(), ControlError> {
         if !self.leadership.active {
-            return refuse(asker, ControlError::NotController);
+            return Err(ControlError::NotController);
         }
         if grows_data(command)
             && let Err(low) = self.disk_space.check_topics()
         {
-            return refuse(asker, ControlError::LowSpace(low));
+            return Err(ControlError::LowSpace(low));
         }
         if !self.files.admit(command.encode().len(), leave(command)) {
-            return refuse(asker, ControlError::NoSpace);
+            return Err(ControlError::NoSpace);
         }
-        let token = self.answers.token();
-        match self.driver.propose(command, token) {
-            Ok(()) => self.answers.expect(token, asker),
-            Err(error) => refuse(asker, refusal(error)),
-        }
+        self.driver.propose(command, token).map_err(refusal)
     }
 
     /// Carries out everything the driver hands out, until it is quiet.
@@ -347,7 +374,7 @@ impl<I: Io> Control<I> {
 
 /// Whether a command makes room for more records.
 fn grows_data(command: &Command) -> bool {
-    matches!(command, Command::CreateTopic(_))
+    matches!(command, Command::CreateTopic(_) | Command::CreatePartitions(_))
 }
 
 /// What a command must leave of the log's space.

@@ -14,6 +14,7 @@ use super::link::send;
 use super::{Answer, Forwarded, Hurry};
 use crate::connection::Connection;
 use crate::shard::Shard;
+use crate::turns::Turns;
 
 /// A part that was sent. Dropped, its owner lets go of it.
 pub(super) struct Asked {
@@ -98,6 +99,19 @@ pub(super) async fn answered_together<I: Io>(
     })
     .await;
     answers
+}
+
+/// The owner of each partition wanted, in order.
+pub(super) async fn owners<'w, I: Io>(
+    shard: &Shard<I>,
+    wanted: impl Iterator<Item = (TopicRef<'w>, i32)>,
+) -> Vec<ShardId> {
+    let (mut owners, mut turns) = (Vec::new(), Turns::new(shard.io()));
+    for (topic, index) in wanted {
+        turns.step().await;
+        owners.push(owner(shard, &shard.image(), topic, index));
+    }
+    owners
 }
 
 /// The shard that answers for a partition: who owns it on this node, or this one where that is nobody.

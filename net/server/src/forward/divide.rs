@@ -22,15 +22,17 @@ pub(crate) struct Divided<T, P> {
     pub(crate) owners: Vec<Vec<ShardId>>,
 }
 
-/// Divides a list by the owner of each partition.
+/// Divides a list by the owner of each partition, which are as many as its partitions.
 pub(crate) fn divide<T: Clone, P: Clone>(
     list: &ByTopic<T, P>,
-    owner: impl Fn(&T, &P) -> ShardId,
+    of_each: impl IntoIterator<Item = ShardId>,
 ) -> Divided<T, P> {
     let mut parts: BTreeMap<ShardId, ByTopic<T, P>> = BTreeMap::new();
     let mut owners = Vec::with_capacity(list.len());
+    let mut of_each = of_each.into_iter();
     for (topic, partitions) in list {
-        let of_topic: Vec<_> = partitions.iter().map(|partition| owner(topic, partition)).collect();
+        let of_topic: Vec<_> = of_each.by_ref().take(partitions.len()).collect();
+        assert_eq!(of_topic.len(), partitions.len(), "every partition has an owner");
         let mut begun: BTreeMap<ShardId, Vec<P>> = BTreeMap::new();
         for (partition, owner) in partitions.iter().zip(&of_topic) {
             begun.entry(*owner).or_default().push(partition.clone());
@@ -101,6 +103,13 @@ mod tests {
         ShardId(u16::try_from((u32::from(topic) * 7 + partition * 5 + seed) % 3).unwrap())
     }
 
+    fn divided(list: &List, seed: u32) -> Divided<u8, u32> {
+        let owners = list
+            .iter()
+            .flat_map(|(topic, partitions)| partitions.iter().map(move |index| owner(*topic, *index, seed)));
+        divide(list, owners)
+    }
+
     /// What an owner makes of its part: each partition once, in order.
     fn answered(part: &List) -> VecDeque<(u8, u32)> {
         part.iter().flat_map(|(topic, partitions)| partitions.iter().map(|index| (*topic, *index))).collect()
@@ -109,7 +118,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_divided_and_joined_is_the_list_again(list in lists(), seed in 0_u32..9) {
-            let divided = divide(&list, |topic, partition| owner(*topic, *partition, seed));
+            let divided = divided(&list, seed);
             for (shard, part) in &divided.parts {
                 for (topic, partitions) in part {
                     prop_assert!(!partitions.is_empty());
@@ -126,7 +135,7 @@ mod tests {
 
         #[test]
         fn an_owner_that_says_nothing_fails_its_partitions_and_no_others(list in lists(), seed in 0_u32..9) {
-            let divided = divide(&list, |topic, partition| owner(*topic, *partition, seed));
+            let divided = divided(&list, seed);
             let said = divided.parts.iter()
                 .filter(|(shard, _)| **shard != ShardId(1))
                 .map(|(shard, part)| (*shard, answered(part).into_iter().map(Some).collect()))
@@ -154,8 +163,8 @@ mod tests {
     #[test]
     fn a_list_of_one_owner_is_known() {
         let list = vec![("t", vec![0, 1]), ("u", vec![])];
-        assert_eq!(divide(&list, |_, _| ShardId(2)).only_owner(), Some(ShardId(2)));
-        assert_eq!(divide(&list, |_, index| ShardId(*index)).only_owner(), None);
-        assert_eq!(divide(&vec![("u", Vec::<u16>::new())], |_, _| ShardId(0)).only_owner(), None);
+        assert_eq!(divide(&list, [ShardId(2); 2]).only_owner(), Some(ShardId(2)));
+        assert_eq!(divide(&list, [0, 1].map(ShardId)).only_owner(), None);
+        assert_eq!(divide(&vec![("u", Vec::<u16>::new())], []).only_owner(), None);
     }
 }

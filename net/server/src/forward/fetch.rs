@@ -15,7 +15,7 @@ use net_wire::messages::fetch::{FetchPartition, FetchRequest, FetchTopic, Partit
 use net_wire::{EncodeError, ErrorCode, TopicRef, Uuid};
 
 use super::Answer;
-use super::ask::{Begun, answered_together, ask, owner};
+use super::ask::{Begun, answered_together, ask, owners};
 use super::divide::{ByTopic, Divided, divide, join, within};
 use super::request::{NO_ANSWER, decode, frame, reply_of};
 use crate::dispatch::Request;
@@ -39,7 +39,7 @@ pub(crate) async fn answer<I: Io>(
     answering: Answering<'_>,
     wanted: &[Wanted<'_>],
 ) -> Result<Option<Response<I>>, CloseReason> {
-    let divided = divided(shard, wanted);
+    let divided = divided(shard, wanted).await;
     let only = divided.only_owner();
     if divided.parts.is_empty() || only == Some(shard.id()) {
         return Ok(None);
@@ -54,10 +54,9 @@ pub(crate) async fn answer<I: Io>(
 }
 
 /// The list of one topic, since what is asked for stands in one order, by owner.
-fn divided<'a, I: Io>(shard: &Shard<I>, wanted: &[Wanted<'a>]) -> Divided<(), Wanted<'a>> {
-    let image = shard.image();
-    let list = vec![((), wanted.to_vec())];
-    divide(&list, |(), (topic, asked)| owner(shard, &image, *topic, asked.partition))
+async fn divided<'a, I: Io>(shard: &Shard<I>, wanted: &[Wanted<'a>]) -> Divided<(), Wanted<'a>> {
+    let owners = owners(shard, wanted.iter().map(|(topic, asked)| (*topic, asked.partition))).await;
+    divide(&vec![((), wanted.to_vec())], owners)
 }
 
 /// The whole request goes to its owner as it came, and its answer to the client.

@@ -87,7 +87,7 @@ async fn start_divided<I: Io>(
     request: Request<I>,
 ) -> Result<PendingReply<I>, CloseReason> {
     let asked: ProduceRequest<'_> = request.decode()?;
-    let divided = divided(shard, &request, &asked);
+    let divided = divided(shard, &request, &asked).await;
     let parts = ask_all(shard, &request, &asked, &divided).await?;
     let outline = Outline::of(&request, &asked, divided);
     let (acks, memory) = (asked.acks, shard.reply_memory().count(outline.bytes()));

@@ -12,7 +12,7 @@ use net_wire::{
 };
 
 use super::Answer;
-use super::ask::{Asked, Begun, ask, owner};
+use super::ask::{Asked, Begun, ask, owners};
 use super::divide::{ByTopic, Divided, divide, join};
 use super::lists::PartitionList;
 use crate::dispatch::Request;
@@ -29,7 +29,7 @@ pub(crate) async fn handle<'a, I: Io, M: PartitionList<'a>>(
     request: &'a Request<I>,
 ) -> Result<Option<Response<I>>, CloseReason> {
     let asked: M = request.decode()?;
-    let divided = divided(shard, request, &asked);
+    let divided = divided(shard, request, &asked).await;
     let mut parts = BTreeMap::new();
     match divided.only_owner() {
         None if divided.parts.is_empty() => return Ok(None),
@@ -51,13 +51,15 @@ pub(crate) async fn handle<'a, I: Io, M: PartitionList<'a>>(
 type DividedList<'a, M> = Divided<TopicRef<'a>, <M as PartitionList<'a>>::Part>;
 
 /// The request's list by owner.
-pub(super) fn divided<'a, I: Io, M: PartitionList<'a>>(
+pub(super) async fn divided<'a, I: Io, M: PartitionList<'a>>(
     shard: &Shard<I>,
     request: &Request<I>,
     asked: &M,
 ) -> DividedList<'a, M> {
-    let image = shard.image();
-    divide(&asked.list(request.version), |topic, part| owner(shard, &image, *topic, M::index(part)))
+    let list = asked.list(request.version);
+    let wanted = list.iter().flat_map(|(topic, parts)| parts.iter().map(|part| (*topic, M::index(part))));
+    let owners = owners(shard, wanted).await;
+    divide(&list, owners)
 }
 
 /// Sends each owner its part.

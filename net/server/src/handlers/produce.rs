@@ -9,9 +9,13 @@ use core::time::Duration;
 use std::rc::Rc;
 
 use engine_io::{Io, first};
-use engine_record::{ClientBatchRules, Instant, Offset, PartitionIndex, TopicId, TopicPartition};
+use engine_record::{
+    ClientBatchError, ClientBatchRules, Instant, Offset, PartitionIndex, TopicId, TopicPartition,
+};
 use engine_store::{AppendOrigin, Appended, FlushInterest, WaitError};
-use net_wire::messages::produce::{PartitionProduceResponse, ProduceResponse, TopicProduceResponse};
+use net_wire::messages::produce::{
+    BatchIndexAndErrorMessage, PartitionProduceResponse, ProduceResponse, TopicProduceResponse,
+};
 use net_wire::messages::{LeaderIdAndEpoch, NodeEndpoint};
 use net_wire::produce::{ProducePartition, ProduceTopic, ProduceView};
 use net_wire::topic_ref::TopicRef;
@@ -30,6 +34,7 @@ use crate::request_limits;
 use crate::response::{CloseReason, Response};
 use crate::shard::{NotServed, Shard};
 use crate::turns::Turns;
+use crate::validation;
 
 /// From this version on a request may carry Zstandard.
 const ZSTD_FROM: i16 = 7;
@@ -81,11 +86,13 @@ struct Accepted<I: Io> {
 struct Failed {
     why: NotServed,
     message: Option<String>,
+    /// The record in the batch that is why, where it is one.
+    record: Option<u32>,
 }
 
 impl From<NotServed> for Failed {
     fn from(why: NotServed) -> Self {
-        Self { why, message: None }
+        Self { why, message: None, record: None }
     }
 }
 
@@ -96,8 +103,13 @@ impl From<ErrorCode> for Failed {
 }
 
 impl Failed {
+    fn batch(error: ClientBatchError) -> Self {
+        let failed = Self::because(error_code::of_client_batch(&error), error);
+        Self { record: error.record_index(), ..failed }
+    }
+
     fn because(error: ErrorCode, message: impl ToString) -> Self {
-        Self { why: error.into(), message: Some(message.to_string()) }
+        Self { why: error.into(), message: Some(message.to_string()), record: None }
     }
 }
 
@@ -228,7 +240,11 @@ async fn append<I: Io>(
     acks: Acks,
 ) -> Result<Accepted<I>, Failed> {
     let id = TopicPartition { topic, partition: PartitionIndex(asked.index) };
-    let partition = shard.partition(id).map_err(|why| Failed { why, message: shard.reopening().why(id) })?;
+    let partition = shard.partition(id).map_err(|why| Failed {
+        why,
+        message: shard.reopening().why(id),
+        record: None,
+    })?;
     if acks == Acks::All && !partition.has_min_insync() {
         return Err(ErrorCode::NOT_ENOUGH_REPLICAS.into());
     }
@@ -236,12 +252,15 @@ async fn append<I: Io>(
         shard.metrics().record_refused_for_space();
         return Err(Failed::because(ErrorCode::KAFKA_STORAGE_ERROR, low));
     }
+    let settings = partition.settings();
     let rules = ClientBatchRules {
         zstd_allowed: version >= ZSTD_FROM,
-        ..partition.settings().batch_rules(shard.io().timestamp())
+        ..settings.batch_rules(shard.io().timestamp())
     };
-    let batch = engine_record::validate_client_batch(asked.records.unwrap_or_default(), &rules)
-        .map_err(|error| Failed::because(error_code::of_client_batch(&error), error))?;
+    let records = asked.records.unwrap_or_default();
+    let batch = validation::validate(shard, records, &rules, settings.validates_compressed)
+        .await
+        .map_err(Failed::batch)?;
     if batch.header().is_transactional() {
         // Unless it is damage that says so.
         batch.verify().map_err(|corrupt| Failed::because(ErrorCode::CORRUPT_MESSAGE, corrupt))?;
@@ -359,11 +378,19 @@ fn partition_response<I: Io>(outcome: &PartitionOutcome<I>) -> PartitionProduceR
             index: outcome.index,
             error_code: failed.why.error,
             base_offset: -1,
+            record_errors: failed.record.map(|index| record_error(index, failed)).into_iter().collect(),
             error_message: failed.message.as_deref(),
             current_leader: failed.why.leader.map_or_else(LeaderIdAndEpoch::default, |(broker, epoch)| {
                 LeaderIdAndEpoch { leader_id: broker, leader_epoch: epoch.0 }
             }),
             ..PartitionProduceResponse::default()
         },
+    }
+}
+
+fn record_error(index: u32, failed: &Failed) -> BatchIndexAndErrorMessage<'_> {
+    BatchIndexAndErrorMessage {
+        batch_index: i32::try_from(index).unwrap_or(i32::MAX),
+        batch_index_error_message: failed.message.as_deref(),
     }
 }

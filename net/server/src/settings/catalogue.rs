@@ -62,7 +62,7 @@ const COUNT_MAX: i64 = u32::MAX as i64;
 
 /// By name.
 #[rustfmt::skip]
-pub(super) static TOPIC: [TopicEntry; 13] = [
+pub(super) static TOPIC: [TopicEntry; 14] = [
     topic("cleanup.policy", (List, Only("delete")), &["log.cleanup.policy"],
         "What becomes of old records: `delete` removes whole segments by retention.ms and retention.bytes."),
     topic("compression.type", (Text, Only("producer")), &["compression.type"],
@@ -81,6 +81,8 @@ pub(super) static TOPIC: [TopicEntry; 13] = [
         "Whose timestamps records keep: the producer's (`CreateTime`) or the broker's (`LogAppendTime`)."),
     topic("min.insync.replicas", count(1, 32), &["min.insync.replicas"],
         "How many replicas must be in sync for acks=all to be taken and for records to be committed."),
+    topic("records.validation", (Text, OneOf(&["uncompressed", "all"])), &["records.validation"],
+        "Whose records are looked at one by one before they are taken: those of `uncompressed` batches, or of `all`, which costs their decompression."),
     topic("retention.bytes", (Long, Limit(Bytes)), &["log.retention.bytes"],
         "How many bytes of a partition are kept; older segments beyond that are deleted. -1 for no limit."),
     topic("retention.ms", (Long, Limit(Milliseconds)), &["log.retention.ms", "log.retention.minutes", "log.retention.hours"],

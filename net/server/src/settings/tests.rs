@@ -20,8 +20,8 @@ fn every_listed_setting_is_known_and_no_other() {
         assert!(!matches!(refused, SettingError::Unknown { .. }), "{name}");
     }
     for name in BROKER_SETTINGS {
-        let refused = broker(&[(name, "\u{0}")]).unwrap_err();
-        assert!(!matches!(refused, SettingError::Unknown { .. }), "{name}");
+        let refused = broker(&[(name, "\u{0}")]).err();
+        assert!(!matches!(refused, Some(SettingError::Unknown { .. })), "{name}");
     }
     let unknown = broker(&[("log.segment.byte", "1")]).unwrap_err();
     assert_eq!(unknown.to_string(), "unknown setting `log.segment.byte`; did you mean `log.segment.bytes`?");

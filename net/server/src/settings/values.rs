@@ -188,6 +188,15 @@ impl Given<'_> {
         }
     }
 
+    /// Whether all records are validated.
+    pub(super) fn records_validation(self) -> Result<bool, SettingError> {
+        match self.value.trim() {
+            "uncompressed" => Ok(false),
+            "all" => Ok(true),
+            _ => Err(self.wrong()),
+        }
+    }
+
     pub(super) fn flush_mode(self) -> Result<FlushMode, SettingError> {
         match self.value.trim() {
             "quorum" => Ok(FlushMode::Quorum),

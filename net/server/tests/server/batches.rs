@@ -12,6 +12,7 @@ pub(crate) const BASE_OFFSET_AT: usize = 0;
 pub(crate) const MAGIC_AT: usize = 16;
 pub(crate) const ATTRIBUTES_AT: usize = 21;
 pub(crate) const LAST_OFFSET_DELTA_AT: usize = 23;
+pub(crate) const MAX_TIMESTAMP_AT: usize = 35;
 pub(crate) const RECORDS_AT: usize = 61;
 
 const CRC_AT: usize = 17;

@@ -80,6 +80,8 @@ pub(crate) struct Produced {
     pub(crate) append_time_ms: i64,
     pub(crate) log_start: i64,
     pub(crate) message: Option<String>,
+    /// The indexes of the records that are why.
+    pub(crate) records: Vec<i32>,
     pub(crate) leader: LeaderIdAndEpoch,
     /// Broker id and port of each endpoint told.
     pub(crate) endpoints: Vec<(i32, i32)>,
@@ -122,6 +124,7 @@ impl<'a> Produce<'a> {
             append_time_ms: partition.log_append_time_ms,
             log_start: partition.log_start_offset,
             message: partition.error_message.map(str::to_owned),
+            records: partition.record_errors.iter().map(|error| error.batch_index).collect(),
             leader: partition.current_leader,
             endpoints: endpoints(&response.node_endpoints),
         }

@@ -1,5 +1,6 @@
 //! DescribeConfigs: the settings of topics and of the node's brokers.
 
+use net_server::settings::{BROKER_SETTINGS, TOPIC_SETTINGS};
 use net_wire::ErrorCode;
 use net_wire::config_resource::{BROKER, BROKER_LOGGER, TOPIC};
 use net_wire::messages::DescribeConfigsRequest;
@@ -28,7 +29,7 @@ fn a_topics_settings_are_told_in_every_version_with_where_they_come_from() {
         for (version, shard) in versions(ApiKey::DescribeConfigs).zip([0, 1].into_iter().cycle()) {
             let mut client = node.connect(shard).await;
             let told = describe(&mut client, version, (TOPIC, "t"), None).await.unwrap();
-            assert_eq!(told.len(), 13, "v{version}");
+            assert_eq!(told.len(), TOPIC_SETTINGS.len(), "v{version}");
             assert!(told.is_sorted_by(|a, b| a.name < b.name));
             assert!(told.iter().all(|setting| !setting.is_read_only));
             let segments = found(&told, "segment.bytes");
@@ -99,7 +100,7 @@ fn the_brokers_settings_are_told_by_each_of_its_ids_and_cannot_be_changed() {
         for version in versions(ApiKey::DescribeConfigs) {
             for id in ["1000", "1001"] {
                 let told = describe(&mut client, version, (BROKER, id), None).await.unwrap();
-                assert_eq!(told.len(), 29, "v{version}");
+                assert_eq!(told.len(), BROKER_SETTINGS.len(), "v{version}");
                 assert!(told.iter().all(|setting| setting.is_read_only));
                 let partitions = found(&told, "num.partitions");
                 assert_eq!((partitions.value.as_deref(), partitions.source), (Some("3"), 4));
@@ -158,9 +159,9 @@ fn a_resource_that_is_named_again_and_again_is_told_once() {
             let results = answer.body().results;
             results.iter().map(|result| result.configs.len()).collect::<Vec<_>>()
         };
-        assert_eq!(told(vec![named(None); 100_000]).await, [13]);
+        assert_eq!(told(vec![named(None); 100_000]).await, [TOPIC_SETTINGS.len()]);
         let apart = vec![named(Some(vec!["segment.ms"])), named(Some(vec!["flush.mode", "segment.ms"]))];
         assert_eq!(told(apart).await, [2]);
-        assert_eq!(told(vec![named(Some(vec!["segment.ms"])), named(None)]).await, [13]);
+        assert_eq!(told(vec![named(Some(vec!["segment.ms"])), named(None)]).await, [TOPIC_SETTINGS.len()]);
     });
 }

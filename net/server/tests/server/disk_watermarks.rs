@@ -5,8 +5,9 @@ use core::time::Duration;
 use net_server::config::Config;
 use net_server::{Watermark, Watermarks};
 use net_wire::ErrorCode;
-use net_wire::messages::CreateTopicsRequest;
+use net_wire::messages::create_partitions::CreatePartitionsTopic;
 use net_wire::messages::create_topics::CreatableTopic;
+use net_wire::messages::{CreatePartitionsRequest, CreateTopicsRequest};
 
 use crate::batches::{batch, large};
 use crate::calls::{CREATE_TOPICS, PRODUCE, Produce, Produced, Topic, produce, read_all};
@@ -46,6 +47,14 @@ async fn create(client: &mut Client, name: &str) -> (ErrorCode, String) {
     (told.error_code, told.error_message.unwrap_or_default().to_owned())
 }
 
+async fn grow(client: &mut Client, name: &str, count: i32) -> (ErrorCode, String) {
+    let topics = vec![CreatePartitionsTopic { name, count, assignments: None }];
+    let request = CreatePartitionsRequest { topics, timeout_ms: 10_000, validate_only: false };
+    let answer = client.ask(3, &request).await;
+    let told = &answer.body().results[0];
+    (told.error_code, told.error_message.unwrap_or_default().to_owned())
+}
+
 fn is_refused(produced: &Produced) {
     assert_eq!(produced.error, ErrorCode::KAFKA_STORAGE_ERROR, "{produced:?}");
     let message = produced.message.as_ref().unwrap();
@@ -70,18 +79,23 @@ fn below_the_soft_watermark_records_are_refused_and_all_else_goes_on() {
 }
 
 #[test]
-fn below_the_hard_watermark_new_topics_are_refused_too_and_deletions_go_on() {
+fn below_the_hard_watermark_new_topics_and_partitions_are_refused_too_and_deletions_go_on() {
     on_node(2, with_watermarks(), async |node| {
         let topic = node.topic("t", 1).await;
+        node.topic("kept", 1).await;
         let mut client = node.connect(0).await;
         leave(&node, HARD - 1).await;
         is_refused(&try_produce(&mut client, &topic).await);
         let (error, message) = create(&mut client, "new").await;
         assert_eq!(error, ErrorCode::KAFKA_STORAGE_ERROR);
         assert!(message.contains("`disk_hard_watermark`"), "{message}");
+        let (error, message) = grow(&mut client, "kept", 2).await;
+        assert_eq!(error, ErrorCode::KAFKA_STORAGE_ERROR);
+        assert!(message.contains("`disk_hard_watermark`"), "{message}");
         assert_eq!(node.delete(&topic).await, ErrorCode::NONE);
         leave(&node, 2 * SOFT).await;
         assert_eq!(create(&mut client, "new").await.0, ErrorCode::NONE);
+        assert_eq!(grow(&mut client, "kept", 2).await.0, ErrorCode::NONE);
     });
 }
 

@@ -15,7 +15,7 @@ use net_wire::messages::produce::{PartitionProduceData, TopicProduceData};
 use net_wire::messages::{DescribeClusterRequest, FetchRequest, MetadataRequest, ProduceRequest};
 use net_wire::{ErrorCode, Uuid};
 
-use crate::batches::{batch, large, read};
+use crate::batches::{batch, large, read, sequenced};
 use crate::calls::{Fetch, Topic, produce, read_all};
 use crate::client::Client;
 use crate::node::{FIRST_BROKER, Node, config, on_node};
@@ -421,6 +421,101 @@ fn a_request_costs_one_message_an_owner_and_none_where_the_shard_has_all() {
             produced(&mut client, &to_all(&topic, -1, &batches(0..PARTITIONS, "x"))).await;
         }
         assert_eq!((messages(&node).await - before) / times, 2 * u64::from(SHARDS));
+    });
+}
+
+#[test]
+fn a_repeated_batch_is_known_again_whichever_shard_takes_it() {
+    on_node(19, one_port(), async |node| {
+        let topic = node.topic("t", PARTITIONS).await;
+        let producer = node.producer_id(0).await;
+        for sequence in 0..10 {
+            let of_partition = |index| (index, sequenced(producer, 0, sequence, 1));
+            let all: Vec<_> = (0..PARTITIONS).map(of_partition).collect();
+            // The second and the third time it is a repetition, by another connection.
+            for _ in 0..3 {
+                let mut client = node.connect(0).await;
+                let outcomes = produced(&mut client, &to_all(&topic, -1, &all)).await;
+                let expected: Vec<_> =
+                    (0..PARTITIONS).map(|index| (index, ErrorCode::NONE, i64::from(sequence))).collect();
+                assert_eq!(outcomes, expected);
+            }
+        }
+    });
+}
+
+#[test]
+fn many_clients_that_come_at_once_are_all_served() {
+    on_node(20, one_port(), async |node| {
+        let topic = node.topic("t", PARTITIONS).await;
+        let all = batches(0..PARTITIONS, "x");
+        let mut clients = Vec::new();
+        // More than may be announced to a shard that hasn't seen them.
+        for _ in 0..300 {
+            let mut client = node.connect(0).await;
+            client.send(PRODUCE, &to_all(&topic, -1, &all)).await;
+            clients.push(client);
+        }
+        for client in &mut clients {
+            let answer = client.answer::<ProduceRequest<'_>>(PRODUCE).await;
+            let response = answer.body();
+            let mut outcomes = response.responses.iter().flat_map(|topic| &topic.partition_responses);
+            assert!(outcomes.all(|outcome| outcome.error_code.is_none()));
+        }
+        assert_eq!(read_all(&mut clients[0], &topic, 5).await.len(), 300);
+    });
+}
+
+#[test]
+fn what_has_begun_is_answered_when_the_node_stops() {
+    on_node(21, one_port(), async |node| {
+        let topic = node.topic("t", PARTITIONS).await;
+        let all = batches(0..PARTITIONS, "x");
+        let mut clients = clients(&node).await;
+        for client in &mut clients {
+            produced(client, &to_all(&topic, -1, &all)).await;
+            client.send(PRODUCE, &to_all(&topic, -1, &all)).await;
+        }
+        node.pause(Duration::from_micros(100)).await;
+        let began = node.setting().io.now();
+        let (setting, config) = node.stop().await;
+        assert!(setting.io.now().since(began) < Duration::from_secs(5));
+        let mut acknowledged = 12;
+        for client in &mut clients {
+            // Answered, or the connection has ended before it was read.
+            let Some(answer) = client.try_answer::<ProduceRequest<'_>>(PRODUCE).await else { continue };
+            let response = answer.body();
+            let outcomes = response.responses.iter().flat_map(|topic| &topic.partition_responses);
+            let errors: Vec<_> = outcomes.map(|outcome| outcome.error_code).collect();
+            assert!(errors.iter().all(|error| error.is_none()), "{errors:?}");
+            acknowledged += 1;
+        }
+        let node = crate::node::start(setting, config).await.unwrap();
+        let mut client = node.connect(0).await;
+        for partition in 0..PARTITIONS {
+            let read = read_all(&mut client, &topic, partition).await.len();
+            assert!((acknowledged..=24).contains(&read), "{read} of {acknowledged}");
+        }
+    });
+}
+
+#[test]
+fn log_directories_are_told_with_the_partitions_of_all_shards() {
+    use net_wire::messages::DescribeLogDirsRequest;
+    on_node(22, one_port(), async |node| {
+        let topic = node.topic("t", PARTITIONS).await;
+        for mut client in clients(&node).await {
+            produced(&mut client, &to_all(&topic, -1, &batches(0..PARTITIONS, "x"))).await;
+            for version in crate::versions(net_wire::ApiKey::DescribeLogDirs) {
+                let answer = client.ask(version, &DescribeLogDirsRequest { topics: None }).await;
+                let response = answer.body();
+                let [directory] = &response.results[..] else { panic!("one directory: {response:?}") };
+                let [of_topic] = &directory.topics[..] else { panic!("one topic: {response:?}") };
+                let told =
+                    of_topic.partitions.iter().map(|one| (one.partition_index, one.partition_size > 0));
+                assert!(told.eq((0..PARTITIONS).map(|index| (index, true))), "{response:?}");
+            }
+        }
     });
 }
 

@@ -5,10 +5,10 @@ use net_wire::messages::LeaderIdAndEpoch;
 use net_wire::{ApiKey, ErrorCode, Uuid};
 
 use crate::batches::{
-    ATTRIBUTES_AT, BASE_OFFSET_AT, LAST_OFFSET_DELTA_AT, MAGIC_AT, NOW_MS, batch, compressed, fill, large,
-    sequenced, timed, with_bytes,
+    ATTRIBUTES_AT, BASE_OFFSET_AT, LAST_OFFSET_DELTA_AT, MAGIC_AT, MAX_TIMESTAMP_AT, NOW_MS, RECORDS_AT,
+    batch, compressed, fill, large, sequenced, timed, with_bytes,
 };
-use crate::calls::{Produce, Produced, Topic, impossible_topic_names, produce, read_all};
+use crate::calls::{Fetch, Produce, Produced, Topic, impossible_topic_names, produce, read_all};
 use crate::client::Client;
 use crate::node::{FIRST_BROKER, config, on_node};
 use crate::versions;
@@ -269,4 +269,75 @@ fn what_a_refused_batch_of_a_producer_carried_is_not_remembered() {
         assert_eq!(produced.error, ErrorCode::CORRUPT_MESSAGE);
         assert_eq!(produce(&mut client, &topic, 0, &sequenced(producer, 0, 0, 2)).await, 0);
     });
+}
+
+#[test]
+fn a_record_that_is_why_is_told_by_its_index() {
+    on_node(21, config(1), async |node| {
+        let topic = node.topic_with("t", 1, &[("message.timestamp.before.max.ms", "1000")]).await;
+        let mut client = node.connect(0).await;
+        let late = timed(&[(NOW_MS, "a"), (NOW_MS, "b"), (NOW_MS - HOUR_MS, "c")]);
+        let broken = with_bytes(batch(&["a"]), RECORDS_AT + 1, &[0, 0, 7]);
+        for version in versions(ApiKey::Produce) {
+            let told = |indexes: &[i32]| if version >= 8 { indexes.to_vec() } else { Vec::new() };
+            let refused = try_produce(&mut client, &topic, version, &late).await;
+            assert_eq!((refused.error, refused.records), (ErrorCode::INVALID_TIMESTAMP, told(&[2])));
+            let refused = try_produce(&mut client, &topic, version, &broken).await;
+            assert_eq!((refused.error, refused.records), (ErrorCode::INVALID_RECORD, told(&[0])));
+        }
+        let whole = with_bytes(batch(&["a"]), ATTRIBUTES_AT, &0x20_u16.to_be_bytes());
+        assert_eq!(try_produce(&mut client, &topic, 13, &whole).await.records, [], "none of them is");
+    });
+}
+
+#[test]
+fn compressed_records_are_looked_at_where_the_topic_asks_for_it() {
+    on_node(22, config(1), async |node| {
+        let trusting = node.topic("trusting", 1).await;
+        let strict = node.topic_with("strict", 1, &[("records.validation", "all")]).await;
+        let mut client = node.connect(0).await;
+        for codec in [Compression::Gzip, Compression::Snappy, Compression::Lz4, Compression::Zstd] {
+            let sound = compressed(codec, &[(NOW_MS, "a"), (NOW_MS, "b")]);
+            produce(&mut client, &strict, 0, &sound).await;
+            let garbage = with_bytes(sound, RECORDS_AT, &[0xff; 8]);
+            produce(&mut client, &trusting, 0, &garbage).await;
+            let refused = try_produce(&mut client, &strict, 13, &garbage).await;
+            assert_eq!(refused.error, ErrorCode::INVALID_RECORD, "{codec}: {refused:?}");
+            let early = compressed(codec, &[(NOW_MS + 9 * HOUR_MS, "a"), (NOW_MS, "b")]);
+            let hidden = with_bytes(early, MAX_TIMESTAMP_AT, &NOW_MS.to_be_bytes());
+            produce(&mut client, &trusting, 0, &hidden).await;
+            let refused = try_produce(&mut client, &strict, 13, &hidden).await;
+            assert_eq!((refused.error, refused.records), (ErrorCode::INVALID_TIMESTAMP, vec![0]), "{codec}");
+        }
+        assert_eq!(Fetch::at(&strict, 0, 0).call(&mut client).await.only().high_watermark, 8);
+    });
+}
+
+/// A megabyte can stand for gigabytes.
+#[test]
+fn compressed_records_without_end_are_refused_and_others_have_their_turn_meanwhile() {
+    on_node(23, config(1), async |node| {
+        let settings = [("records.validation", "all"), ("max.message.bytes", "10000000")];
+        let (topic, other) = (node.topic_with("t", 1, &settings).await, node.topic("other", 1).await);
+        let endless = endless();
+        let mut clients = Vec::new();
+        for _ in 0..4 {
+            let mut client = node.connect(0).await;
+            client.send(13, &Produce::new(&topic, 0, &endless).request()).await;
+            clients.push(client);
+        }
+        produce(&mut node.connect(0).await, &other, 0, &batch(&["a"])).await;
+        for client in &mut clients {
+            let answer = client.answer(13).await;
+            let refused = Produce::new(&topic, 0, &endless).outcome(&answer);
+            assert_eq!(refused.error, ErrorCode::MESSAGE_TOO_LARGE, "{refused:?}");
+            assert!(refused.message.unwrap().contains("after decompression"));
+        }
+    });
+}
+
+/// A batch of one record of 80 MiB, compressed to some kilobytes.
+fn endless() -> Vec<u8> {
+    let value = "x".repeat(80 << 20);
+    compressed(Compression::Zstd, &[(NOW_MS, &value)])
 }

@@ -71,6 +71,8 @@ families! {
     AlterConfigsResponse: ours::AlterConfigsResponse<'a>;
     ApiVersionsRequest: ours::ApiVersionsRequest<'a>;
     ApiVersionsResponse: ours::ApiVersionsResponse<'a>;
+    CreatePartitionsRequest: ours::CreatePartitionsRequest<'a>;
+    CreatePartitionsResponse: ours::CreatePartitionsResponse<'a>;
     CreateTopicsRequest: ours::CreateTopicsRequest<'a>;
     CreateTopicsResponse: ours::CreateTopicsResponse<'a>;
     DeleteRecordsRequest: ours::DeleteRecordsRequest<'a>;
@@ -81,6 +83,8 @@ families! {
     DescribeClusterResponse: ours::DescribeClusterResponse<'a>;
     DescribeConfigsRequest: ours::DescribeConfigsRequest<'a>;
     DescribeConfigsResponse: ours::DescribeConfigsResponse<'a>;
+    DescribeLogDirsRequest: ours::DescribeLogDirsRequest<'a>;
+    DescribeLogDirsResponse: ours::DescribeLogDirsResponse<'a>;
     FetchRequest: ours::FetchRequest<'a>;
     FetchResponse: ours::FetchResponse<'a>;
     IncrementalAlterConfigsRequest: ours::IncrementalAlterConfigsRequest<'a>;
@@ -101,13 +105,14 @@ families! {
 macro_rules! for_every_message {
     ($check:ident($argument:expr)) => {
         for_every_message!($check($argument):
-            AlterConfigsRequest AlterConfigsResponse ApiVersionsRequest ApiVersionsResponse CreateTopicsRequest
-            CreateTopicsResponse DeleteRecordsRequest DeleteRecordsResponse DeleteTopicsRequest
-            DeleteTopicsResponse DescribeClusterRequest DescribeClusterResponse DescribeConfigsRequest
-            DescribeConfigsResponse FetchRequest FetchResponse IncrementalAlterConfigsRequest
-            IncrementalAlterConfigsResponse InitProducerIdRequest InitProducerIdResponse ListOffsetsRequest
-            ListOffsetsResponse MetadataRequest MetadataResponse OffsetForLeaderEpochRequest
-            OffsetForLeaderEpochResponse ProduceRequest ProduceResponse)
+            AlterConfigsRequest AlterConfigsResponse ApiVersionsRequest ApiVersionsResponse
+            CreatePartitionsRequest CreatePartitionsResponse CreateTopicsRequest CreateTopicsResponse
+            DeleteRecordsRequest DeleteRecordsResponse DeleteTopicsRequest DeleteTopicsResponse
+            DescribeClusterRequest DescribeClusterResponse DescribeConfigsRequest DescribeConfigsResponse
+            DescribeLogDirsRequest DescribeLogDirsResponse FetchRequest FetchResponse
+            IncrementalAlterConfigsRequest IncrementalAlterConfigsResponse InitProducerIdRequest
+            InitProducerIdResponse ListOffsetsRequest ListOffsetsResponse MetadataRequest MetadataResponse
+            OffsetForLeaderEpochRequest OffsetForLeaderEpochResponse ProduceRequest ProduceResponse)
     };
     ($check:ident($argument:expr): $($family:ident)*) => {
         $( $check::<crate::tests::family::$family>($argument); )*

@@ -8,8 +8,8 @@ use engine_record::{LeaderEpoch, NodeId, ProducerId, ShardId, TopicId};
 
 use super::{Image, NODE_ID_MAX, Node, Partition, SHARD_COUNT_MAX, TOPIC_NAME_CHARS_MAX, Topic};
 use crate::metadata::commands::{
-    AlterTopic, Command, CreateTopic, Incarnation, ListenerEndpoint, OtherConfigs, PartitionAssignment,
-    RegisterNode,
+    AlterTopic, Command, CreatePartitions, CreateTopic, Incarnation, ListenerEndpoint, OtherConfigs,
+    PartitionAssignment, RegisterNode,
 };
 use crate::metadata::reply::{AssignmentError, ProducerIdBlock, RegistrationError, Reply, TopicNameError};
 
@@ -34,6 +34,7 @@ impl Image {
                 self.allocate_producer_ids(*node, *incarnation, *count)
             }
             Command::AlterTopic(alteration) => self.alter_topic(alteration),
+            Command::CreatePartitions(growth) => self.create_partitions(growth),
         };
         self.check_after_apply();
         reply
@@ -95,11 +96,29 @@ impl Image {
     /// The first rule broken, and by which partition.
     pub fn check_assignment(&self, partitions: &[PartitionAssignment]) -> Result<(), AssignmentError> {
         let first = partitions.first().ok_or(AssignmentError::NoPartitions)?;
+        self.check_each(partitions, first.replicas.len())
+    }
+
+    /// Whether a topic may get these partitions beside those it has, whose replicas are as many.
+    ///
+    /// # Errors
+    ///
+    /// The first rule broken, and by which partition of the topic.
+    pub fn check_more(&self, topic: &Topic, more: &[PartitionAssignment]) -> Result<(), AssignmentError> {
+        let first = topic.partitions.first().ok_or(AssignmentError::NoPartitions)?;
+        if more.is_empty() {
+            return Err(AssignmentError::NoPartitions);
+        }
+        let checked = self.check_each(more, first.replicas.len());
+        checked.map_err(|error| error.counted_from(topic.partitions.len()))
+    }
+
+    fn check_each(&self, partitions: &[PartitionAssignment], replicas: usize) -> Result<(), AssignmentError> {
         for (partition, assignment) in partitions.iter().enumerate() {
             if assignment.replicas.is_empty() {
                 return Err(AssignmentError::NoReplicas { partition });
             }
-            if assignment.replicas.len() != first.replicas.len() {
+            if assignment.replicas.len() != replicas {
                 return Err(AssignmentError::UnevenReplicas { partition });
             }
             self.check_replicas(partition, &assignment.replicas)?;
@@ -152,6 +171,24 @@ impl Image {
             Arc::make_mut(topic).configs = configs;
         }
         Reply::TopicAltered
+    }
+
+    fn create_partitions(&mut self, growth: &CreatePartitions) -> Reply {
+        let Some(topic) = self.topics.get(&growth.id) else {
+            return Reply::UnknownTopic;
+        };
+        let partitions = u32::try_from(topic.partitions.len()).unwrap_or(u32::MAX);
+        if partitions != growth.first {
+            return Reply::PartitionsChanged { partitions };
+        }
+        if let Err(error) = self.check_more(topic, &growth.partitions) {
+            return Reply::InvalidAssignment(error);
+        }
+        let topic = self.topics.get_mut(&growth.id).expect("the topic was found above");
+        let grown = Arc::make_mut(topic);
+        grown.partitions.extend(growth.partitions.iter().map(first_partition));
+        grown.check();
+        Reply::PartitionsCreated
     }
 
     fn bump_leader_epochs(&mut self, node: NodeId) -> Reply {

@@ -1,7 +1,8 @@
 use super::*;
 use crate::codec::DecodeError;
 use crate::metadata::commands::{
-    AlterTopic, BumpReason, Command, CreateTopic, OtherConfigs, PartitionAssignment, RegisterNode,
+    AlterTopic, BumpReason, Command, CreatePartitions, CreateTopic, OtherConfigs, PartitionAssignment,
+    RegisterNode,
 };
 use crate::metadata::reply::{AssignmentError, RegistrationError, Reply, TopicNameError};
 use engine_record::ProducerId;
@@ -216,6 +217,52 @@ fn a_change_of_settings_that_makes_no_sense_is_refused_and_one_that_changes_noth
     assert_eq!(image, before);
 }
 
+fn growth(id: u8, first: u32, replicas: &[&[i32]]) -> Command {
+    let partitions = topic("", 1, replicas).partitions;
+    Command::CreatePartitions(CreatePartitions { id: TopicId([id; 16]), first, partitions })
+}
+
+#[test]
+fn a_topic_gets_more_partitions_and_those_it_has_stay_as_they_are() {
+    let mut image = two_nodes();
+    apply(&mut image, Command::CreateTopic(topic("orders", 1, &[&[1]])));
+    apply(&mut image, Command::CreateTopic(topic("other", 2, &[&[1]])));
+    let bump = Command::BumpLeaderEpochs { node: NodeId(1), reason: BumpReason::UncleanStart };
+    apply(&mut image, bump);
+    let before = Arc::clone(image.topic_named("orders").unwrap());
+    let untouched = Arc::clone(image.topic_named("other").unwrap());
+    assert_eq!(apply(&mut image, growth(1, 1, &[&[2], &[1]])), Reply::PartitionsCreated);
+    let grown = image.topic_named("orders").unwrap();
+    assert_eq!(grown.partitions.len(), 3);
+    assert_eq!(grown.partitions[0], before.partitions[0]);
+    let partition = grown.partition(PartitionIndex(1)).unwrap();
+    assert_eq!((partition.leader, partition.leader_epoch), (Some(NodeId(2)), LeaderEpoch(0)));
+    assert_eq!((&grown.name, grown.id, &grown.configs), (&before.name, before.id, &before.configs));
+    assert!(Arc::ptr_eq(&untouched, image.topic_named("other").unwrap()));
+    assert_eq!(Image::decode(&image.encode()), Ok(image));
+}
+
+#[test]
+fn partitions_that_break_a_rule_or_build_on_another_number_of_them_are_refused_and_nothing_changes() {
+    let mut image = two_nodes();
+    apply(&mut image, Command::CreateTopic(topic("orders", 1, &[&[1], &[2]])));
+    let before = image.clone();
+    let mut refuse = |wrong: Command, expected: Reply| assert_eq!(apply(&mut image, wrong), expected);
+    refuse(growth(2, 2, &[&[1]]), Reply::UnknownTopic);
+    for first in [0, 1, 3, u32::MAX] {
+        refuse(growth(1, first, &[&[1]]), Reply::PartitionsChanged { partitions: 2 });
+    }
+    refuse(growth(1, 2, &[]), Reply::InvalidAssignment(AssignmentError::NoPartitions));
+    let uneven = AssignmentError::UnevenReplicas { partition: 2 };
+    refuse(growth(1, 2, &[&[1, 2]]), Reply::InvalidAssignment(uneven));
+    let unknown = AssignmentError::UnknownNode { partition: 3, node: NodeId(3) };
+    refuse(growth(1, 2, &[&[1], &[3]]), Reply::InvalidAssignment(unknown));
+    let none = AssignmentError::NoReplicas { partition: 2 };
+    refuse(growth(1, 2, &[&[]]), Reply::InvalidAssignment(none));
+    image.applied = before.applied;
+    assert_eq!(image, before);
+}
+
 #[test]
 fn topic_names_follow_kafkas_rules() {
     assert_eq!(check_topic_name("a.B_9-"), Ok(()));
@@ -321,6 +368,12 @@ fn command() -> impl Strategy<Value = Command> {
                 let changes: Vec<_> = changes.iter().map(|(name, value)| (*name, value.as_deref())).collect();
                 alteration(id, others, &changes)
             }),
+        (0..4_u8, 0..4_u32, prop::collection::vec(prop::collection::vec(1..4_i32, 1..3), 1..3)).prop_map(
+            |(id, first, replicas)| {
+                let replicas: Vec<&[i32]> = replicas.iter().map(Vec::as_slice).collect();
+                growth(id, first, &replicas)
+            }
+        ),
         (node, 1..4_u128, 0..3_u32).prop_map(|(node, incarnation, count)| Command::AllocateProducerIds {
             node: NodeId(node),
             incarnation: Incarnation(incarnation),

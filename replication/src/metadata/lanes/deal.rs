@@ -1,5 +1,6 @@
 //! Placing the partitions of a new topic: nodes in turn, and on each node the lanes that keep its shards level.
 
+use core::ops::Range;
 use std::collections::BTreeMap;
 
 use engine_record::{NodeId, ShardId};
@@ -34,23 +35,32 @@ pub fn deal(
     factor: usize,
     order: &[NodeId],
 ) -> Result<Vec<PartitionAssignment>, AssignmentError> {
-    if partitions == 0 {
+    let mut placed = place(image, 0..partitions, factor, order)?;
+    deal_lanes(image, &mut placed);
+    image.check_assignment(&placed)?;
+    assert_eq!(placed.len(), partitions, "every partition is placed");
+    Ok(placed)
+}
+
+/// Places these partitions of a topic on the nodes of `order`. Their lanes are still to be dealt.
+pub(super) fn place(
+    image: &Image,
+    partitions: Range<usize>,
+    factor: usize,
+    order: &[NodeId],
+) -> Result<Vec<PartitionAssignment>, AssignmentError> {
+    if partitions.is_empty() {
         return Err(AssignmentError::NoPartitions);
     }
     if factor == 0 || factor > order.len() {
         return Err(AssignmentError::ReplicationFactor { factor, nodes: order.len() });
     }
-    let mut placed: Vec<PartitionAssignment> = (0..partitions)
-        .map(|partition| PartitionAssignment {
-            replicas: replicas_of(partition, factor, order),
-            lane: Lane::default(),
-        })
-        .collect();
     image.check_assignment(&[PartitionAssignment { replicas: order.to_vec(), lane: Lane::default() }])?;
-    deal_lanes(image, &mut placed);
-    image.check_assignment(&placed)?;
-    assert_eq!(placed.len(), partitions, "every partition is placed");
-    Ok(placed)
+    let placed = |partition| PartitionAssignment {
+        replicas: replicas_of(partition, factor, order),
+        lane: Lane::default(),
+    };
+    Ok(partitions.map(placed).collect())
 }
 
 /// The leader is the next node in turn; the followers come after it, one step further apart with each turn.
@@ -68,13 +78,8 @@ fn replicas_of(partition: usize, factor: usize, order: &[NodeId]) -> Vec<NodeId>
 }
 
 fn deal_lanes(image: &Image, placed: &mut [PartitionAssignment]) {
-    let mut led: BTreeMap<NodeId, Vec<&mut PartitionAssignment>> = BTreeMap::new();
-    for assignment in placed {
-        let leader = *assignment.replicas.first().expect("a placed partition has a leader");
-        led.entry(leader).or_default().push(assignment);
-    }
     let mut loads = lane_loads(image);
-    for (leader, assignments) in led {
+    for (leader, assignments) in led(placed) {
         let shards = image.node(leader).expect("the leader was found registered").shards;
         let load = loads.remove(&leader).unwrap_or_default();
         let start = load.start(assignments.len(), shards);
@@ -84,8 +89,18 @@ fn deal_lanes(image: &Image, placed: &mut [PartitionAssignment]) {
     }
 }
 
+/// What each node is to lead.
+pub(super) fn led(placed: &mut [PartitionAssignment]) -> BTreeMap<NodeId, Vec<&mut PartitionAssignment>> {
+    let mut led: BTreeMap<NodeId, Vec<&mut PartitionAssignment>> = BTreeMap::new();
+    for assignment in placed {
+        let leader = *assignment.replicas.first().expect("a placed partition has a leader");
+        led.entry(leader).or_default().push(assignment);
+    }
+    led
+}
+
 /// How many partitions one node leads on each lane.
-struct LaneLoad {
+pub(super) struct LaneLoad {
     partitions: Vec<u64>,
 }
 
@@ -95,7 +110,7 @@ impl Default for LaneLoad {
     }
 }
 
-fn lane_loads(image: &Image) -> BTreeMap<NodeId, LaneLoad> {
+pub(super) fn lane_loads(image: &Image) -> BTreeMap<NodeId, LaneLoad> {
     let mut loads: BTreeMap<NodeId, LaneLoad> = BTreeMap::new();
     for partition in image.topics().flat_map(|topic| &topic.partitions) {
         if let Some(leader) = partition.leader {
@@ -111,7 +126,7 @@ impl LaneLoad {
         *partitions.expect("a lane is below the number of lanes") += 1;
     }
 
-    fn of(&self, lane: Lane) -> u64 {
+    pub(super) fn of(&self, lane: Lane) -> u64 {
         self.partitions.get(usize::from(lane.value())).copied().unwrap_or_default()
     }
 
@@ -121,7 +136,7 @@ impl LaneLoad {
     /// those shall be the ones with the least to do. Then the lanes themselves shall be level, so that another number of
     /// shards finds the partitions spread too. The last lane is never passed where that can be had, since the run would
     /// break there for shard counts that don't divide the number of lanes.
-    fn start(&self, count: usize, shards: u16) -> Lane {
+    pub(super) fn start(&self, count: usize, shards: u16) -> Lane {
         assert!(count > 0, "there is something to deal");
         let lanes = usize::from(Lane::COUNT);
         let extra_lanes = count % lanes;
@@ -144,7 +159,7 @@ impl LaneLoad {
         Lane::default().forward(best)
     }
 
-    fn by_shard(&self, shards: u16) -> Vec<u64> {
+    pub(super) fn by_shard(&self, shards: u16) -> Vec<u64> {
         let mut by_shard = vec![0; usize::from(shards)];
         for (lane, partitions) in self.partitions.iter().enumerate() {
             let shard = by_shard.get_mut(lane % usize::from(shards));
@@ -209,6 +224,3 @@ fn common_lane(load: &LaneLoad, shards: &[(Option<ShardId>, u16)]) -> Option<Lan
     };
     lanes.filter(fits).min_by_key(|lane| load.of(*lane))
 }
-
-#[cfg(test)]
-mod tests;

@@ -5,10 +5,12 @@ use std::ops::Range;
 use engine_record::{BatchBuilder, Compression, NewRecord, Timestamp};
 use integration::connection::encode;
 use net_wire::messages::alter_configs;
+use net_wire::messages::create_partitions::{CreatePartitionsAssignment, CreatePartitionsTopic};
 use net_wire::messages::create_topics::CreatableTopic;
 use net_wire::messages::delete_records::{DeleteRecordsPartition, DeleteRecordsTopic};
 use net_wire::messages::delete_topics::DeleteTopicState;
 use net_wire::messages::describe_configs::DescribeConfigsResource;
+use net_wire::messages::describe_log_dirs::DescribableLogDirTopic;
 use net_wire::messages::fetch::{FetchPartition, FetchTopic};
 use net_wire::messages::incremental_alter_configs;
 use net_wire::messages::list_offsets::{ListOffsetsPartition, ListOffsetsTopic};
@@ -16,9 +18,10 @@ use net_wire::messages::metadata::MetadataRequestTopic;
 use net_wire::messages::offset_for_leader_epoch::{OffsetForLeaderPartition, OffsetForLeaderTopic};
 use net_wire::messages::produce::{PartitionProduceData, TopicProduceData};
 use net_wire::messages::{
-    AlterConfigsRequest, ApiVersionsRequest, CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest,
-    DescribeClusterRequest, DescribeConfigsRequest, FetchRequest, IncrementalAlterConfigsRequest,
-    InitProducerIdRequest, ListOffsetsRequest, MetadataRequest, OffsetForLeaderEpochRequest, ProduceRequest,
+    AlterConfigsRequest, ApiVersionsRequest, CreatePartitionsRequest, CreateTopicsRequest,
+    DeleteRecordsRequest, DeleteTopicsRequest, DescribeClusterRequest, DescribeConfigsRequest,
+    DescribeLogDirsRequest, FetchRequest, IncrementalAlterConfigsRequest, InitProducerIdRequest,
+    ListOffsetsRequest, MetadataRequest, OffsetForLeaderEpochRequest, ProduceRequest,
 };
 use net_wire::{ApiKey, Uuid, config_resource};
 
@@ -65,6 +68,8 @@ impl Catalogue {
                     ApiKey::DescribeConfigs => frames.push(describe_configs(version)),
                     ApiKey::AlterConfigs => frames.push(alter_configs(version)),
                     ApiKey::IncrementalAlterConfigs => frames.push(incremental_alter_configs(version)),
+                    ApiKey::CreatePartitions => frames.push(create_partitions(version)),
+                    ApiKey::DescribeLogDirs => frames.push(describe_log_dirs(version)),
                     ApiKey::DescribeCluster => frames.push(describe_cluster(version)),
                 }
             }
@@ -221,6 +226,18 @@ fn incremental_alter_configs(version: i16) -> Frame {
         }],
     }];
     plain(encode(version, 14, &IncrementalAlterConfigsRequest { resources, validate_only: false }))
+}
+
+/// Only asks, about no topic.
+fn create_partitions(version: i16) -> Frame {
+    let assignments = Some(vec![CreatePartitionsAssignment { broker_ids: vec![1_000] }]);
+    let topics = vec![CreatePartitionsTopic { name: NO_TOPIC, count: 2, assignments }];
+    plain(encode(version, 15, &CreatePartitionsRequest { topics, timeout_ms: 1_000, validate_only: true }))
+}
+
+fn describe_log_dirs(version: i16) -> Frame {
+    let topics = Some(vec![DescribableLogDirTopic { topic: VICTIM, partitions: vec![0, 1] }]);
+    plain(encode(version, 16, &DescribeLogDirsRequest { topics }))
 }
 
 fn describe_cluster(version: i16) -> Frame {

@@ -3,19 +3,21 @@
 use std::collections::BTreeSet;
 
 use clap::{ArgGroup, Args};
-use net_client::{Admin, SettingChange};
+use net_client::{Admin, CreateMode, SettingChange};
+use net_server::settings::PARTITIONS_MAX;
 use serde_json::{Map, Value, json};
 
 use super::{Common, parse_config};
 use crate::client::{self, MissingTopics, failed_admin};
 use crate::failure::Failure;
+use crate::numbers::number;
 use crate::output::print;
 
 /// What `ringlog topic alter` is told.
 #[derive(Args, Clone, Debug)]
 #[command(
-    after_help = "Example:\n  ringlog topic alter orders --config retention.ms=86400000 --delete-config segment.bytes",
-    group(ArgGroup::new("changes").required(true).multiple(true).args(["config", "delete_config"]))
+    after_help = "Examples:\n  ringlog topic alter orders --config retention.ms=86400000 --delete-config segment.bytes\n  ringlog topic alter orders --partitions 16",
+    group(ArgGroup::new("changes").required(true).multiple(true).args(["config", "delete_config", "partitions"]))
 )]
 pub(crate) struct Arguments {
     /// The topic's name.
@@ -26,11 +28,42 @@ pub(crate) struct Arguments {
     /// A setting that is to be the broker's again; may be given several times.
     #[arg(long, value_name = "KEY")]
     delete_config: Vec<String>,
+    /// How many partitions it is to have, 1 to 10000 and more than it has: none can be taken away again, and records with
+    /// keys may go to other partitions than before. By itself, not with settings.
+    #[arg(
+        long,
+        value_name = "N",
+        allow_negative_numbers = true,
+        value_parser = number(1..=PARTITIONS_MAX),
+        conflicts_with_all = ["config", "delete_config"]
+    )]
+    partitions: Option<u32>,
     #[command(flatten)]
     common: Common,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    match arguments.partitions {
+        Some(count) => create_partitions(arguments, count),
+        None => change_settings(arguments),
+    }
+}
+
+fn create_partitions(arguments: &Arguments, count: u32) -> Result<(), Failure> {
+    let name = arguments.name.clone();
+    client::run(&arguments.common.cluster, MissingTopics::AreErrors, async move |client| {
+        let created = Admin::new(client).create_partitions(&name, count, CreateMode::Create).await;
+        created.map_err(|error| failed_admin(&error))
+    })?;
+    let name = &arguments.name;
+    print(if arguments.common.json {
+        json!({ "name": name, "partitions": count }).to_string()
+    } else {
+        format!("altered topic {name}: {count} partitions")
+    })
+}
+
+fn change_settings(arguments: &Arguments) -> Result<(), Failure> {
     let changes = changes(arguments)?;
     let (name, asked) = (arguments.name.clone(), changes.clone());
     client::run(&arguments.common.cluster, MissingTopics::AreErrors, async move |client| {
@@ -95,9 +128,20 @@ mod tests {
 
     #[test]
     fn nothing_to_change_and_a_setting_named_twice_are_wrong_usage() {
-        for words in [&[][..], &["--config", "a=1", "--delete-config", "a"], &["--config", "a"]] {
+        let wrong = [
+            &[][..],
+            &["--config", "a=1", "--delete-config", "a"],
+            &["--config", "a"],
+            &["--partitions", "4", "--config", "a=1"],
+            &["--partitions", "4", "--delete-config", "a"],
+            &["--partitions", "0"],
+            &["--partitions", "-1"],
+            &["--partitions", "10001"],
+        ];
+        for words in wrong {
             assert_eq!(parse(words).unwrap_err().code(), Failure::USAGE, "{words:?}");
         }
         assert!(parse(&["--delete-config", "a"]).is_ok());
+        assert!(parse(&["--partitions", "10000"]).is_ok());
     }
 }

@@ -1,8 +1,10 @@
 use super::*;
-use crate::metadata::commands::{Command, CreateTopic, Incarnation, RegisterNode};
-use crate::metadata::image::ClusterId;
-use crate::metadata::reply::Reply;
-use engine_record::TopicId;
+use crate::metadata::commands::{
+    Command, CreatePartitions, CreateTopic, Incarnation, PartitionAssignment, RegisterNode,
+};
+use crate::metadata::image::{ClusterId, Image, Topic};
+use crate::metadata::reply::{AssignmentError, Reply};
+use engine_record::{NodeId, TopicId};
 use proptest::prelude::*;
 
 fn registration(node: i32, shards: u16) -> Command {
@@ -32,6 +34,30 @@ fn create(image: &mut Image, partitions: Vec<PartitionAssignment>) {
     let id = TopicId((u128::from(index)).to_be_bytes());
     let topic = CreateTopic { name: format!("topic-{index}"), id, partitions, configs: Vec::new() };
     assert_eq!(image.apply(index, &Command::CreateTopic(topic)), Reply::TopicCreated { id });
+}
+
+/// The topic created at this index of the log.
+fn topic_of(image: &Image, index: u64) -> &Topic {
+    image.topic(TopicId(u128::from(index).to_be_bytes())).unwrap()
+}
+
+fn grow(image: &mut Image, topic: u64, count: usize, order: &[NodeId]) {
+    let index = image.applied() + 1;
+    let grown = topic_of(image, topic);
+    let growth = CreatePartitions {
+        id: grown.id,
+        first: u32::try_from(grown.partitions.len()).unwrap(),
+        partitions: deal_more(image, grown, count, order).unwrap(),
+    };
+    assert_eq!(image.apply(index, &Command::CreatePartitions(growth)), Reply::PartitionsCreated);
+}
+
+fn led_of(topic: &Topic) -> Vec<(NodeId, Lane)> {
+    topic.partitions.iter().map(|partition| (partition.leader.unwrap(), partition.lane)).collect()
+}
+
+fn spread_of(partitions: &[(NodeId, Lane)], node: NodeId, shards: u16) -> (usize, usize) {
+    spread(partitions.iter().map(|(node, lane)| (node, *lane)), node, shards)
 }
 
 /// The largest and the smallest number of partitions that a shard of `node` would lead if it ran `shards` shards.
@@ -95,6 +121,131 @@ proptest! {
             prop_assert!(most - least <= 1, "{shards} shards: from {least} to {most}");
         }
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn shards_of_a_topic_that_grows_differ_by_at_most_one_for_any_shard_count_today_and_later(
+        shards in 1..=64_u16,
+        others in prop::collection::vec(1..40_usize, 0..4),
+        begins_with in 1..300_usize,
+        growths in prop::collection::vec(1..200_usize, 1..8),
+    ) {
+        let order = [NodeId(1), NodeId(2)];
+        let mut image = cluster(&[shards, shards]);
+        for count in others {
+            let placed = deal(&image, count, 1, &order).unwrap();
+            create(&mut image, placed);
+        }
+        let placed = deal(&image, begins_with, 2, &order).unwrap();
+        create(&mut image, placed);
+        let grown = image.applied();
+        for count in growths {
+            let other = deal(&image, 1, 1, &order).unwrap();
+            create(&mut image, other);
+            grow(&mut image, grown, count, &order);
+        }
+        let partitions = led_of(topic_of(&image, grown));
+        for later in 1..=64 {
+            for node in order {
+                let (most, least) = spread_of(&partitions, node, later);
+                prop_assert!(most - least <= 1, "{later} shards of {node}: from {least} to {most}");
+            }
+        }
+    }
+}
+
+#[test]
+fn topics_that_grow_leave_the_shards_of_a_node_level() {
+    for shards in [1, 3, 4, 16] {
+        let mut image = cluster(&[shards]);
+        let mut topics = Vec::new();
+        for _ in 0..20 {
+            let placed = deal(&image, 1, 1, &[NodeId(1)]).unwrap();
+            create(&mut image, placed);
+            topics.push(image.applied());
+        }
+        for _ in 0..3 {
+            for topic in &topics {
+                grow(&mut image, *topic, 2, &[NodeId(1)]);
+            }
+        }
+        let (most, least) = spread_of(&all_led(&image), NodeId(1), shards);
+        assert!(most - least <= 2, "{shards} shards: from {least} to {most}");
+    }
+}
+
+#[test]
+fn a_run_of_lanes_grows_at_the_end_that_levels_the_shards_and_not_over_the_last_lane() {
+    let mut image = cluster(&[4]);
+    let lane = |lane| PartitionAssignment { replicas: vec![NodeId(1)], lane: Lane::new(lane).unwrap() };
+    let lanes = |image: &Image, topic| -> Vec<u16> {
+        topic_of(image, topic).partitions.iter().map(|partition| partition.lane.value()).collect()
+    };
+    create(&mut image, vec![lane(1_022)]);
+    let last = image.applied();
+    grow(&mut image, last, 3, &[NodeId(1)]);
+    assert_eq!(lanes(&image, last), [1_022, 1_023, 1_021, 1_020]);
+    // Shard 1 has nothing to do but the one before, and shard 3 has much.
+    create(&mut image, vec![lane(3); 5]);
+    create(&mut image, vec![lane(6)]);
+    let middle = image.applied();
+    grow(&mut image, middle, 1, &[NodeId(1)]);
+    assert_eq!(lanes(&image, middle), [6, 5]);
+}
+
+#[test]
+fn a_topic_with_named_lanes_grows_where_there_is_the_least_to_do() {
+    let mut image = cluster(&[4]);
+    let lane = |lane| PartitionAssignment { replicas: vec![NodeId(1)], lane: Lane::new(lane).unwrap() };
+    create(&mut image, vec![lane(0), lane(4), lane(2)]);
+    let topic = image.applied();
+    grow(&mut image, topic, 2, &[NodeId(1)]);
+    let partitions = led_of(topic_of(&image, topic));
+    assert_eq!(spread_of(&partitions, NodeId(1), 4), (2, 0));
+    let owners: Vec<u16> = partitions.iter().skip(3).map(|(_, lane)| lane.owner(4).0).collect();
+    assert_eq!(owners, [1, 2], "a run that leaves out the fullest shard");
+}
+
+#[test]
+fn a_topic_grows_beyond_the_lanes_there_are() {
+    let mut image = cluster(&[3]);
+    let placed = deal(&image, 1_000, 1, &[NodeId(1)]).unwrap();
+    create(&mut image, placed);
+    let topic = image.applied();
+    for _ in 0..3 {
+        grow(&mut image, topic, 500, &[NodeId(1)]);
+    }
+    let (most, least) = spread_of(&led_of(topic_of(&image, topic)), NodeId(1), 3);
+    assert!(most - least <= 3, "from {least} to {most}");
+}
+
+#[test]
+fn the_nodes_of_a_topic_that_grows_lead_on_in_turn() {
+    let order = [NodeId(3), NodeId(1), NodeId(2)];
+    let mut image = cluster(&[2, 2, 2]);
+    let placed = deal(&image, 2, 2, &order).unwrap();
+    create(&mut image, placed);
+    let topic = image.applied();
+    grow(&mut image, topic, 4, &order);
+    let at_once = deal(&image, 6, 2, &order).unwrap();
+    let replicas = topic_of(&image, topic).partitions.iter().map(|partition| &partition.replicas);
+    assert!(replicas.eq(at_once.iter().map(|assignment| &assignment.replicas)));
+}
+
+#[test]
+fn more_partitions_that_cannot_be_placed_are_refused_with_the_rule_they_break() {
+    let mut image = cluster(&[2, 2]);
+    let placed = deal(&image, 2, 2, &[NodeId(1), NodeId(2)]).unwrap();
+    create(&mut image, placed);
+    let topic = topic_of(&image, image.applied());
+    let more = |count, order: &[NodeId]| deal_more(&image, topic, count, order).unwrap_err();
+    assert_eq!(more(0, &[NodeId(1), NodeId(2)]), AssignmentError::NoPartitions);
+    assert_eq!(more(1, &[NodeId(1)]), AssignmentError::ReplicationFactor { factor: 2, nodes: 1 });
+    let gone = NodeId(9);
+    assert_eq!(more(1, &[NodeId(1), gone]), AssignmentError::UnknownNode { partition: 0, node: gone });
 }
 
 #[test]

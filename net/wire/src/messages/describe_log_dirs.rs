@@ -1,0 +1,69 @@
+//! DescribeLogDirs: what each log directory of a broker holds.
+
+use crate::error_code::ErrorCode;
+use crate::message::{Request, wire_structs};
+
+wire_structs! {
+    /// Asks for log directories to be described.
+    message DescribeLogDirsRequest<'a> for DescribeLogDirs {
+        /// The partitions to tell of, by topic; null for all.
+        topics: Option<Vec<DescribableLogDirTopic<'a>>> = Some(Vec::new());
+    }
+
+    /// Partitions of a topic.
+    structure DescribableLogDirTopic<'a> {
+        /// The topic's name.
+        topic: &'a str;
+        /// Partition indexes.
+        partitions: Vec<i32>;
+    }
+
+    /// The log directories.
+    message DescribeLogDirsResponse<'a> for DescribeLogDirs {
+        /// Throttle time in milliseconds.
+        throttle_time_ms: i32, else ignored;
+        /// Why no directory is described.
+        error_code: ErrorCode, since 3, else ignored;
+        /// The directories.
+        results: Vec<DescribeLogDirsResult<'a>>;
+    }
+
+    /// A log directory.
+    structure DescribeLogDirsResult<'a> {
+        /// Why it isn't in use.
+        error_code: ErrorCode;
+        /// Its absolute path.
+        log_dir: &'a str;
+        /// What it holds of the partitions asked for.
+        topics: Vec<DescribeLogDirsTopic<'a>>;
+        /// All space of the file system it lies on, in bytes; -1 if not told.
+        total_bytes: i64 = -1, since 4, else ignored;
+        /// What of that may still be used, in bytes; -1 if not told.
+        usable_bytes: i64 = -1, since 4, else ignored;
+    }
+
+    /// What a directory holds of a topic.
+    structure DescribeLogDirsTopic<'a> {
+        /// The topic's name.
+        name: &'a str;
+        /// Its partitions.
+        partitions: Vec<DescribeLogDirsPartition>;
+    }
+
+    /// What a directory holds of a partition.
+    #[derive(Copy, Eq)]
+    structure DescribeLogDirsPartition {
+        /// Partition index.
+        partition_index: i32;
+        /// Size of its log's segments in bytes.
+        partition_size: i64;
+        /// How far the log is behind: a follower's behind the high watermark, one that comes here behind the one in use.
+        offset_lag: i64;
+        /// Whether it is on its way here from another directory.
+        is_future_key: bool;
+    }
+}
+
+impl Request for DescribeLogDirsRequest<'_> {
+    type Response<'r> = DescribeLogDirsResponse<'r>;
+}
