@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
 use engine_record::ShardId;
-use net_server::config::{Advertised, ConfigError, DEFAULT_PORT, ListenerConfig, split_host_port};
+use net_server::config::{Advertised, Config, ConfigError, DEFAULT_PORT, ListenerConfig, split_host_port};
 use net_server::node::NodeError;
 use net_server::settings::{LISTENERS_DEFAULT, ListenerSettings};
 use rustix::net::{AddressFamily, SocketType, bind, ipproto, socket, sockopt};
@@ -144,17 +144,17 @@ pub(super) fn check_last_port(key: &str, said: &str, (first, shards): (u16, u16)
     Err(refused(key, why))
 }
 
-/// Sees that each shard can listen, as it will itself a moment later. For as long as `patience` it waits for ports to
-/// become free: the kernel lets go of what a killed broker had only once its last write and flush are over.
-pub(super) fn check_ports(
-    listeners: &[ListenerConfig],
-    shards: u16,
-    patience: Duration,
-) -> Result<(), NodeError> {
+/// Sees that each shard can listen, as it will itself a moment later, and that nobody else does. For as long as `patience`
+/// it waits for ports to become free: the kernel lets go of what a killed broker had only once its last write and flush are
+/// over.
+pub(super) fn check_ports(config: &Config, patience: Duration) -> Result<(), NodeError> {
     let mut looks_left = patience.as_millis() / LOOK_AGAIN.as_millis();
-    for listener in listeners {
-        for shard in (0..shards).map(ShardId) {
-            check_port(listener, shard, shards, &mut looks_left)?;
+    let ports = config.routing.ports(config.shards);
+    for listener in &config.listeners {
+        for shard in (0..ports).map(ShardId) {
+            let overflow = NodeError::PortsOverflow { port: listener.port, shards: config.shards };
+            let port = listener.port_of(shard, config.routing).ok_or(overflow)?;
+            check_port(listener, shard, port, &mut looks_left)?;
         }
     }
     Ok(())
@@ -163,10 +163,9 @@ pub(super) fn check_ports(
 fn check_port(
     listener: &ListenerConfig,
     shard: ShardId,
-    shards: u16,
+    port: u16,
     looks_left: &mut u128,
 ) -> Result<(), NodeError> {
-    let port = listener.port_of(shard).ok_or(NodeError::PortsOverflow { port: listener.port, shards })?;
     let address = SocketAddr::new(listener.address, port);
     while let Err(error) = try_bind(address) {
         let kind = error.kind();
@@ -247,6 +246,12 @@ fn resolve(key: &str, host: &str) -> Result<IpAddr, ConfigError> {
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
+    use std::path::PathBuf;
+
+    use engine_record::NodeId;
+    use net_server::Watermarks;
+    use net_server::config::{Limits, Routing};
+    use net_server::settings::BrokerSettings;
 
     use super::*;
 
@@ -260,6 +265,20 @@ mod tests {
         match listener.advertised {
             Advertised::Host { host, port } => Ok((host, port)),
             other @ (Advertised::AsReached | Advertised::Each(_)) => panic!("{other:?}"),
+        }
+    }
+
+    /// A broker with so many shards and one listener.
+    fn config(listener: ListenerConfig, shards: u16) -> Config {
+        Config {
+            node: NodeId(1),
+            data_folder: PathBuf::new(),
+            listeners: vec![listener],
+            routing: Routing::Shard,
+            shards,
+            broker: BrokerSettings::default(),
+            limits: Limits::default(),
+            watermarks: Watermarks::default(),
         }
     }
 
@@ -396,16 +415,16 @@ mod tests {
     fn a_port_that_becomes_free_in_time_is_waited_for() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = taken.local_addr().unwrap().port();
-        let wanted = [listener(&format!("127.0.0.1:{port}"), None, 1).unwrap()];
+        let wanted = config(listener(&format!("127.0.0.1:{port}"), None, 1).unwrap(), 1);
         let (waits, is_waiting) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
             scope.spawn(move || {
                 is_waiting.recv().unwrap();
                 drop(taken);
             });
-            assert!(check_ports(&wanted, 1, Duration::ZERO).is_err());
+            assert!(check_ports(&wanted, Duration::ZERO).is_err());
             waits.send(()).unwrap();
-            check_ports(&wanted, 1, Duration::from_secs(60)).unwrap();
+            check_ports(&wanted, Duration::from_secs(60)).unwrap();
         });
     }
 
@@ -413,7 +432,7 @@ mod tests {
     fn a_port_that_is_taken_or_an_address_of_another_machine_is_found_before_the_start() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = taken.local_addr().unwrap().port();
-        let on = |address: &str| check_ports(&[listener(address, None, 2).unwrap()], 2, Duration::ZERO);
+        let on = |address: &str| check_ports(&config(listener(address, None, 2).unwrap(), 2), Duration::ZERO);
         let error = on(&format!("127.0.0.1:{port}")).unwrap_err();
         assert!(matches!(error, NodeError::Listen { kind: io::ErrorKind::AddrInUse, .. }), "{error}");
         assert!(on("127.0.0.1:0").is_ok());
