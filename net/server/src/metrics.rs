@@ -45,6 +45,8 @@ impl Stage {
             | ApiKey::IncrementalAlterConfigs
             | ApiKey::CreatePartitions
             | ApiKey::DescribeLogDirs
+            | ApiKey::DescribeTopicPartitions
+            | ApiKey::ListConfigResources
             | ApiKey::DescribeCluster => Self::Other,
         }
     }
