@@ -163,6 +163,8 @@ async fn forwarded<I: Io>(
         | ApiKey::AlterConfigs
         | ApiKey::IncrementalAlterConfigs
         | ApiKey::DescribeCluster
+        | ApiKey::DescribeTopicPartitions
+        | ApiKey::ListConfigResources
         | ApiKey::Produce => Ok(None),
     }
 }
@@ -184,6 +186,8 @@ async fn handle<I: Io>(shard: &Rc<Shard<I>>, request: &Request<I>) -> Result<Res
         ApiKey::CreatePartitions => handlers::create_partitions::handle(shard, request).await,
         ApiKey::DescribeLogDirs => handlers::describe_log_dirs::handle(shard, request).await,
         ApiKey::DescribeCluster => handlers::describe_cluster::handle(shard, request).await,
+        ApiKey::DescribeTopicPartitions => handlers::describe_topic_partitions::handle(shard, request).await,
+        ApiKey::ListConfigResources => handlers::list_config_resources::handle(shard, request).await,
         ApiKey::Produce => unreachable!("a produce request has a first stage of its own"),
     }
 }

@@ -38,6 +38,7 @@ mod handlers;
 mod hooks;
 mod hurrying;
 mod listener;
+pub mod log_directories;
 mod lookups;
 mod metrics;
 pub mod node;

@@ -6,6 +6,8 @@ mod descriptors;
 mod folder;
 mod listener;
 mod listeners;
+mod log_directories;
+mod log_folders;
 mod options;
 mod run;
 mod stats;
@@ -18,8 +20,8 @@ use net_server::config::NODE_ID_MAX;
 use crate::failure::Failure;
 use crate::numbers::number;
 
-pub(crate) use folder::{DataFolder, prepare};
-pub(crate) use options::node_and_folder;
+pub(crate) use folder::{DataFolder, Formatted, format};
+pub(crate) use options::{FormatOptions, format_options};
 
 /// What `ringlog serve` is told.
 #[derive(Args, Clone, Debug)]
