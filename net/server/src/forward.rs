@@ -6,17 +6,18 @@
 //!            joins the answers in the request's order ◀──one back──  in the order in which the front sent
 //! ```
 //!
-//! A request whose partitions are all the front's own takes the ordinary path; one whose partitions are all another shard's goes
-//! there as it came, and its answer comes back as it is to be sent.
+//! A request whose partitions are all the front's own takes the ordinary path; one whose partitions are all another
+//! shard's goes there as it came, and its answer comes back as it is to be sent.
 //!
 //! What holds:
-//! - Each client's requests have one way to each owner (an inbox), made when it is first needed, closed with the client's
-//!   connection. An owner begins what comes by it in order. The front reads no further before each owner has begun its part of
-//!   a produce, so appends keep the order in which they were read, forwarded or not.
-//! - A front waits for owners; an owner waits for no other shard. What a request holds of the memory of requests and of the turns of
-//!   lists is counted where it was read, for the parts of it too; what its answer holds is counted where it is made, until the
-//!   client has taken it. So shards can't wait for each other in a circle.
-//! - The place for an answer comes with the question. Who waits for it no more drops it, and the owner lets go of the work.
+//! - Each client's requests have one way to each owner (an inbox), made when it is first needed, closed with the
+//!   client's connection. An owner begins what comes by it in order. The front reads no further before each owner has
+//!   begun its part of a produce, so appends keep the order in which they were read, forwarded or not.
+//! - A front waits for owners; an owner waits for no other shard. What a request holds of the memory of requests and
+//!   of the turns of lists is counted where it was read, for the parts of it too; what its answer holds is counted
+//!   where it is made, until the client has taken it. So shards can't wait for each other in a circle.
+//! - The place for an answer comes with the question. Who waits for it no more drops it, and the owner lets go of the
+//!   work.
 //! - An owner that doesn't answer fails its own partitions.
 
 mod ask;
@@ -71,7 +72,8 @@ pub(crate) enum Answer {
     Close(CloseReason),
 }
 
-/// Whether this client's requests may be for other shards: all shards accept clients from one port, and this one has it.
+/// Whether this client's requests may be for other shards: all shards accept clients from one port, and this one has
+/// it.
 pub(crate) fn forwards<I: Io>(shard: &Shard<I>, connection: &Connection<I>) -> bool {
     shard.peers().is_some() && !connection.is_forwarded()
 }

@@ -60,7 +60,8 @@ pub(crate) fn join<D>(
     topics.collect()
 }
 
-/// Which of the sizes may be answered under a limit: in order, until it is used up. The first that isn't empty always may.
+/// Which of the sizes may be answered under a limit: in order, until it is used up. The first that isn't empty always
+/// may.
 pub(crate) fn within(limit: u64, sizes: &[u64]) -> Vec<bool> {
     let mut left = Some(limit);
     let mut is_first = true;

@@ -1,6 +1,6 @@
-//! The front's side of a fetch. Its session is the front's, and what it names is looked up there; each owner is asked for its
-//! partitions as by a client without a session, and waits for records as it does for its own clients. The first that has enough,
-//! or an error, ends the others' wait.
+//! The front's side of a fetch. Its session is the front's, and what it names is looked up there; each owner is asked
+//! for its partitions as by a client without a session, and waits for records as it does for its own clients. The
+//! first that has enough, or an error, ends the others' wait.
 
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};

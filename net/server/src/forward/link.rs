@@ -15,8 +15,8 @@ use crate::connection::{Client, Connection};
 
 /// How many clients may be announced to a shard that it hasn't seen yet; who announces more waits.
 const OPENINGS_MAX: usize = 64;
-/// How many parts of one client's requests may wait for a shard: one produce, one reply that is driven and the next one. Who sends
-/// more waits.
+/// How many parts of one client's requests may wait for a shard: one produce, one reply that is driven and the next
+/// one. Who sends more waits.
 const INBOX_MAX: usize = 4;
 
 /// A client of another shard, and the inbox for the parts of its requests.

@@ -1,5 +1,5 @@
-//! The owner's side: for each client of another shard a connection without a socket, whose requests come by an inbox and whose
-//! answers go back by the places that came with them.
+//! The owner's side: for each client of another shard a connection without a socket, whose requests come by an inbox
+//! and whose answers go back by the places that came with them.
 
 use core::cell::RefCell;
 use core::pin::pin;

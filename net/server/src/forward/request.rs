@@ -92,8 +92,8 @@ pub(super) fn frame<'m, I: Io, M: Message<'m>>(
     Ok(frame)
 }
 
-/// The frame of an answer that is sent as it came. It waits for no memory here, since it may hold some at its owner: two
-/// shards that wait for each other's would wait in a circle.
+/// The frame of an answer that is sent as it came. It waits for no memory here, since it may hold some at its owner:
+/// two shards that wait for each other's would wait in a circle.
 pub(super) fn reply_of<I: Io>(shard: &Shard<I>, bytes: Vec<u8>, taken: Option<ReplySlot<()>>) -> Reply<I> {
     let counted = if taken.is_some() { 0 } else { bytes.capacity() as u64 };
     let mut reply = Reply::of(bytes);
