@@ -241,9 +241,9 @@ pub fn assemble(
         shards_left: usize::from(config.shards),
         control_left: 1,
     };
-    let failures = failures(directories.len(), config.shards).into_iter();
-    let given = failures.zip(forward::seats(config));
-    for (shard, (failures, forward)) in (0..config.shards).map(ShardId).zip(given) {
+    let failures = failures(directories.len(), config.shards);
+    let seats_apart = failures.into_iter().zip(forward::seats(config));
+    for (shard, (failures, forward)) in (0..config.shards).map(ShardId).zip(seats_apart) {
         let (deltas, received) = mailbox(DELTAS_MAX);
         let (image, imaged) = reply();
         let (report, view) = applied(&bell);

@@ -18,6 +18,7 @@ use crate::ports;
 use crate::process::{Line, Process};
 use crate::programs;
 use crate::ready::Ready;
+use crate::settings;
 use crate::stats::Stats;
 
 /// How long a start may take before the test gives up on it. What a start *should* take is for tests to say.
@@ -300,6 +301,9 @@ impl Broker {
         command.args(self.listen.iter().flat_map(|listen| ["--listen", listen]));
         command.arg("--data-dir").arg(self.data_folder());
         command.arg("--stats-file").arg(self.stats_path());
+        if let Some(routing) = settings::routing() {
+            command.args(["--routing", &routing]);
+        }
         if self.configured {
             command.arg("--config").arg(self.configuration());
         }
