@@ -53,7 +53,7 @@ impl Options {
             advertise: arguments.advertise.as_deref().or(file.advertise.as_deref()),
             kafka: &broker.listeners,
         };
-        let listeners = listeners(&said, shards).map_err(refused)?;
+        let listeners = listeners(&said, routing.ports(shards)).map_err(refused)?;
         if said.listen.is_some() {
             // Who asks the broker is told of the listener in the form that Kafka has for it.
             let written = as_setting(&listeners);
@@ -219,7 +219,7 @@ mod tests {
         for (key, flag, wrong) in [
             ("cpus", "--cpus", "\"9999\""),
             ("cpus", "--cpus", "\"x\""),
-            ("routing", "--routing", "\"node\""),
+            ("routing", "--routing", "\"nodes\""),
             ("listen", "--listen", "\"h:x\""),
             ("advertise", "--advertise", "\"h:x\""),
         ] {
