@@ -10,7 +10,7 @@
 
 use std::rc::Rc;
 
-use engine_io::{BLOCK_BYTES, DirectFile, Io};
+use engine_io::{BLOCK_BYTES, DirectFile, Io, first};
 use engine_log::{AppendDecision, AppendOrigin, AppendPlan, SegmentId};
 use engine_record::{
     BATCH_HEADER_BYTES, LeaderEpoch, Offset, Timestamp, UnverifiedBatch, assign, set_max_timestamp,
@@ -171,7 +171,7 @@ impl<I: Io> Partition<I> {
     /// Gives a segment space up to `end`.
     pub(crate) async fn allocate(&self, place: &Place<I>, end: u64) -> Result<(), DiskError> {
         let shard = &self.shard;
-        let given = (&shard.io, &shard.descriptors);
+        let given = (&shard.io, &*shard.descriptors);
         place.segment.allocate(given, &place.file, end, self.allocation_steps()).await?;
         if self.shard.want_of_space.given() {
             tracing::info!(folder = %self.folder().display(), "there is space for appends again");
@@ -214,15 +214,15 @@ impl<I: Io> Partition<I> {
         }
         if !self.shard.pool.could_have(sizes) {
             // Only a leader with larger limits sends such batches: clients are held to the log's own.
-            let max_batch_bytes = u32::try_from(self.shard.config.pool_bytes).unwrap_or(u32::MAX);
+            let max_batch_bytes = u32::try_from(self.shard.pool.bytes()).unwrap_or(u32::MAX);
             let batch_bytes = u32::try_from(sizes.iter().sum::<usize>()).unwrap_or(u32::MAX);
             return Err(engine_log::AppendError::BatchTooLarge { batch_bytes, max_batch_bytes }.into());
         }
         self.shard.counters.count(|metrics| metrics.pool_waits += 1);
-        match self.shard.pool.take(&self.shard.io, sizes).await {
-            Ok(memory) => Ok(memory),
-            Err(_closed) => Err(self.check().err().map_or(AppendError::Closed, AppendError::from)),
-        }
+        let taken = self.shard.pool.take(&self.shard.io, sizes);
+        first(self.shard.failure.wait(), taken)
+            .await
+            .map_or_else(Ok, |failure| Err(AppendError::Failed(failure)))
     }
 
     /// Copies the batch to its place and makes it part of the log. From here on it can't be refused.

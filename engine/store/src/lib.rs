@@ -25,7 +25,7 @@
 //! - Memory under a write in flight never changes: it is frozen before, and the partial block at its end is copied.
 //! - `written` moves when the device has taken a gapless prefix, `flushed` when a flush that began after that is done.
 //! - A failed write or flush ends the store: nothing is tried again, nothing more is acknowledged. Want of space while
-//!   allocating refuses one append and leaves no trace.
+//!   allocating refuses one append and leaves no trace. Stores of other folders on the shard go on ([`Resources`]).
 //! - A log takes an append only where there is space to say that it is closed: a stop is clean on a full drive too.
 //! - The checkpoint never says more than is durable. Durable bytes that are damaged are reported, never cut.
 //! - Bytes given to a reader stay where they are until it lets go.
@@ -57,6 +57,7 @@ mod pool;
 mod progress;
 mod read;
 mod reserve;
+mod resources;
 mod retention;
 mod roll;
 mod seal;
@@ -82,8 +83,10 @@ pub use error::{
 };
 pub use flush::FlushInterest;
 pub use metrics::StoreMetrics;
+pub use orphans::holds_segments;
 pub use partition_log::PartitionLog;
 pub use read::timestamp::TimestampedOffset;
 pub use read::{Piece, Read, ReadRequest};
+pub use resources::Resources;
 pub use retention::Deleted;
 pub use store::{RecoveryReport, Store};

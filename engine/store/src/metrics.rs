@@ -49,6 +49,36 @@ pub struct StoreMetrics {
     pub descriptors_now: u64,
 }
 
+impl StoreMetrics {
+    /// What two stores have done together. They share memory and descriptors: these are counted once.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        Self {
+            appends: self.appends + other.appends,
+            bytes_appended: self.bytes_appended + other.bytes_appended,
+            writes: self.writes + other.writes,
+            bytes_written: self.bytes_written + other.bytes_written,
+            bytes_zeroed: self.bytes_zeroed + other.bytes_zeroed,
+            flush_turns: self.flush_turns + other.flush_turns,
+            flushes: self.flushes + other.flushes,
+            bytes_flushed: self.bytes_flushed + other.bytes_flushed,
+            bytes_read_tail: self.bytes_read_tail + other.bytes_read_tail,
+            bytes_read_warm: self.bytes_read_warm + other.bytes_read_warm,
+            bytes_read_cold: self.bytes_read_cold + other.bytes_read_cold,
+            bytes_recovered: self.bytes_recovered + other.bytes_recovered,
+            recoveries: self.recoveries + other.recoveries,
+            storage_full_refusals: self.storage_full_refusals + other.storage_full_refusals,
+            checkpoint_entries: self.checkpoint_entries + other.checkpoint_entries,
+            segments_sealed: self.segments_sealed + other.segments_sealed,
+            segments_deleted: self.segments_deleted + other.segments_deleted,
+            bytes_deleted: self.bytes_deleted + other.bytes_deleted,
+            pool_bytes_now: self.pool_bytes_now.max(other.pool_bytes_now),
+            pool_waits: self.pool_waits + other.pool_waits,
+            descriptors_now: self.descriptors_now.max(other.descriptors_now),
+        }
+    }
+}
+
 /// The counters while they count.
 #[derive(Debug, Default)]
 pub(crate) struct Counters(RefCell<StoreMetrics>);

@@ -84,7 +84,7 @@ pub(crate) async fn open_partition<I: Io>(
 }
 
 pub(crate) fn check_config<I: Io>(shard: &Shard<I>, config: &LogConfig) -> Result<(), ConfigError> {
-    let (batch_bytes_max, pool_bytes) = (config.max_batch_bytes, shard.config.pool_bytes);
+    let (batch_bytes_max, pool_bytes) = (config.max_batch_bytes, shard.pool.bytes());
     // Room for the largest batch twice over in whole buffers, so that one can be filled while another is written.
     let fits = (batch_bytes_max as usize).saturating_mul(2).saturating_add(4 * shard.config.write_bytes_max)
         <= pool_bytes;
@@ -138,11 +138,14 @@ async fn find_log<I: Io>(
             return Ok(found);
         }
     }
-    make_folders(shard, opening).await?;
+    // An entry was recorded in folders that were durable.
+    if entry.is_none() || !on_disk.is_there() {
+        make_folders(shard, opening).await?;
+    }
     let segments = on_disk.segments();
     match entry {
         Some(entry) => {
-            let found = recover(shard, opening, &entry, &segments).await?;
+            let found = recover(shard, opening, &entry, on_disk).await?;
             Ok(Found { recorded: Recorded::Open, ..found })
         }
         None if segments.is_empty() => {
@@ -237,7 +240,7 @@ async fn recover<I: Io>(
     shard: &Rc<Shard<I>>,
     opening: &Opening,
     entry: &LogEntry,
-    on_disk: &BTreeSet<SegmentId>,
+    on_disk: &OnDisk,
 ) -> Result<Found, StoreError> {
     let folder = shard.layout.partition(opening.at);
     let active = *entry.active();
@@ -254,8 +257,14 @@ async fn recover<I: Io>(
         leader_epochs,
         producers,
     };
-    let scanned = scan_chain(shard, &folder, start, opening.config, on_disk).await?;
-    finish(shard, opening, entry.log_start, entry.high_watermark, sealed, scanned, on_disk).await
+    let segments = on_disk.segments();
+    let scanned = scan_chain(shard, &folder, start, opening.config, &segments).await?;
+    // What an entry tells of is durable, the file's name in its folder too; a file without a batch may not be.
+    let is_known = !active.is_empty() || !on_disk.has(active.segment);
+    if !(is_known && scanned.is_nothing_new() && on_disk.ends_with(active.segment)) {
+        make_sure(shard, opening, &scanned, &segments).await?;
+    }
+    found(shard, opening, (entry.log_start, entry.high_watermark), sealed, scanned, &segments)
 }
 
 /// Scans everything: no checkpoint knows the partition.
@@ -277,20 +286,17 @@ async fn recover_all<I: Io>(
         let file = layout::segment(&folder, segment.0);
         return Err(StoreError::Corrupt { file, position: u64::from(end.position), why });
     }
-    finish(shard, opening, first.0, first.0, Vec::new(), scanned, on_disk).await
+    make_sure(shard, opening, &scanned, on_disk).await?;
+    found(shard, opening, (first.0, first.0), Vec::new(), scanned, on_disk)
 }
 
-/// Removes what lies behind the end, makes sure of what lies before it, and makes a log of it.
-#[expect(clippy::too_many_arguments, reason = "the parts of one log, each found another way")]
-async fn finish<I: Io>(
+/// Removes what lies behind the end, and makes sure of what lies before it.
+async fn make_sure<I: Io>(
     shard: &Rc<Shard<I>>,
     opening: &Opening,
-    log_start: Offset,
-    high_watermark: Offset,
-    sealed: Vec<RecoveredSegment>,
-    scanned: Scanned<I>,
+    scanned: &Scanned<I>,
     on_disk: &BTreeSet<SegmentId>,
-) -> Result<Found, StoreError> {
+) -> Result<(), StoreError> {
     let folder = shard.layout.partition(opening.at);
     let last = scanned.last_segment();
     remove_behind(shard, &folder, last, on_disk).await?;
@@ -308,6 +314,19 @@ async fn finish<I: Io>(
             engine_io::DirectFile::flush(file).await.map_err(disk(DiskOperation::Flush, &path))?;
         }
     }
+    Ok(())
+}
+
+/// Makes a log of what was found.
+fn found<I: Io>(
+    shard: &Shard<I>,
+    opening: &Opening,
+    (log_start, high_watermark): (Offset, Offset),
+    sealed: Vec<RecoveredSegment>,
+    scanned: Scanned<I>,
+    on_disk: &BTreeSet<SegmentId>,
+) -> Result<Found, StoreError> {
+    let (last, end) = (scanned.last_segment(), scanned.end().position);
     shard.counters.count(|metrics| {
         metrics.recoveries += 1;
         metrics.bytes_recovered += scanned.bytes;
@@ -317,7 +336,7 @@ async fn finish<I: Io>(
     let segments: Vec<_> = sealed.into_iter().chain(segments).collect();
     let found = Recovered { log_start, high_watermark, segments, leader_epochs, producers };
     let log = Log::recovered(opening.config, found).map_err(|why| StoreError::Corrupt {
-        file: layout::segment(&folder, last.0),
+        file: layout::segment(&shard.layout.partition(opening.at), last.0),
         position: u64::from(end),
         why: Corruption::Segments(why),
     })?;

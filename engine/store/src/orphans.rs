@@ -75,14 +75,36 @@ pub(crate) async fn is_any_unknown<I: Io>(
 /// # Errors
 /// As the system says; what is left can be deleted again.
 pub(crate) async fn delete_topic<I: Io>(shard: &Rc<Shard<I>>, topic: TopicId) -> Result<(), StoreError> {
+    for at in partitions_of(shard, topic).await? {
+        delete_partition(shard, at).await?;
+    }
+    delete_topic_folder(shard, topic).await
+}
+
+/// What disk and checkpoints have of a topic.
+///
+/// # Errors
+/// As the system says.
+pub(crate) async fn partitions_of<I: Io>(
+    shard: &Shard<I>,
+    topic: TopicId,
+) -> Result<BTreeSet<TopicPartition>, DiskError> {
     let mut partitions = shard.checkpointer.unopened_partitions(topic);
     let names = list(&shard.io, &shard.layout.topic(topic)).await?;
     let on_disk = names.iter().filter_map(|name| layout::partition_index(name));
     partitions.extend(on_disk.map(|partition| TopicPartition { topic, partition }));
-    for at in partitions {
-        delete_partition(shard, at).await?;
-    }
-    delete_topic_folder(shard, topic).await
+    Ok(partitions)
+}
+
+/// Whether a folder has segments of any topic's partitions: records, or the offset at which a log goes on.
+///
+/// # Errors
+/// As the system says.
+pub async fn holds_segments<I: Io>(io: &I, folder: &Path) -> Result<bool, DiskError> {
+    let layout = Layout::new(folder);
+    let topics = list(io, &layout.topics()).await?;
+    let topics: BTreeSet<_> = topics.iter().filter_map(|name| layout::topic_id(name)).collect();
+    is_any_unknown(io, &layout, &Entries::new(), &topics).await
 }
 
 /// The names in a folder; none where it isn't there.

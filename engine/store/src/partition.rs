@@ -290,11 +290,16 @@ impl<I: Io> Partition<I> {
             write.segment.zeros.out_of_the_way(blocks_end).await;
             let result = write.file.write(u64::from(write.start), Rc::clone(&write.buffer)).await;
             match result {
+                // Nothing is acknowledged any more, and the tail is gone.
+                Ok(()) if self.shard.failure.has_happened() => {}
                 Ok(()) => self.complete_write(&write, number),
                 Err(error) => {
                     self.shard.fail(DiskError::new(DiskOperation::Write, write.segment.path(), &error));
                 }
             }
+        }
+        if self.shard.failure.has_happened() {
+            self.close_files();
         }
         self.wake();
     }
@@ -376,6 +381,24 @@ impl<I: Io> Partition<I> {
         let chunk = chunk?;
         self.shard.pool.unregister(number);
         Some(chunk.permit.count())
+    }
+
+    /// Gives back what others can use: the store has failed, and what is filled or in the tail serves nobody any more.
+    pub(crate) fn give_back_all(&self) {
+        let tail = {
+            let mut state = self.state.borrow_mut();
+            state.fill = Fill::new(end_position(&state.log));
+            core::mem::replace(&mut state.tail, Tail::new())
+        };
+        tail.numbers().for_each(|number| self.shard.pool.unregister(number));
+        drop(tail);
+        self.close_files();
+    }
+
+    /// Closes the files that nothing uses.
+    fn close_files(&self) {
+        let segments = self.all_segments().into_iter().chain(self.spare_segment());
+        segments.for_each(|segment| self.shard.descriptors.close_idle(&segment));
     }
 
     /// Drops everything of the tail that is written.

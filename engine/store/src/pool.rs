@@ -8,7 +8,7 @@ use engine_io::Io;
 
 use crate::chunk::FreshMemory;
 use crate::partition::Partition;
-use crate::permits::{Permits, PermitsClosed};
+use crate::permits::Permits;
 
 /// A bounded number of bytes. Buffers are paid for with it from their making until the tail drops them.
 pub(crate) struct Pool<I: Io> {
@@ -26,12 +26,12 @@ impl<I: Io> Pool<I> {
     }
 
     /// Buffers of the given sizes, if need be after others have given theirs back.
-    pub(crate) async fn take(&self, io: &I, sizes: &[usize]) -> Result<FreshMemory<I>, PermitsClosed> {
+    pub(crate) async fn take(&self, io: &I, sizes: &[usize]) -> FreshMemory<I> {
         let bytes: usize = sizes.iter().sum();
         assert!(bytes <= self.bytes, "who takes memory checks that the pool can ever have it");
         self.reclaim_for(bytes);
-        let permit = self.permits.acquire(bytes).await?;
-        Ok(FreshMemory::new(io, sizes, permit))
+        let permit = self.permits.acquire(bytes).await.expect("the pool is never closed");
+        FreshMemory::new(io, sizes, permit)
     }
 
     /// Buffers of the given sizes if they can be had now.
@@ -86,13 +86,13 @@ impl<I: Io> Pool<I> {
         chunks.range(number..).next().map(|(number, partition)| (*number, partition.upgrade()))
     }
 
+    /// How many there are.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Bytes taken.
     pub(crate) fn used_bytes(&self) -> usize {
         self.bytes - self.permits.free()
-    }
-
-    /// Ends every wait for memory.
-    pub(crate) fn close(&self) {
-        self.permits.close();
     }
 }

@@ -75,7 +75,7 @@ impl<I: Io> Partition<I> {
 
     /// A segment nothing was written to: one that an append had made and then found no space for, or the one made
     /// ready.
-    fn spare_segment(&self) -> Option<Rc<SegmentFile<I>>> {
+    pub(crate) fn spare_segment(&self) -> Option<Rc<SegmentFile<I>>> {
         let state = self.state.borrow();
         let active = state.log.active_segment().id();
         let unused = state.segments.last_key_value().filter(|(id, _)| **id > active);
@@ -243,7 +243,7 @@ impl<I: Io> Partition<I> {
         let file = Rc::new(self.open_or_make(&path).await?);
         let unnamed = SegmentId(engine_record::Offset::MAX);
         let next: Rc<SegmentFile<I>> = SegmentFile::made(unnamed, path, Rc::clone(&file), Space::UNWRITTEN);
-        let given = (&self.shard.io, &self.shard.descriptors);
+        let given = (&self.shard.io, &*self.shard.descriptors);
         next.allocate(given, &file, 1, self.allocation_steps()).await?;
         self.shard.descriptors.used(&next);
         self.state.borrow_mut().ahead.next = Some(next);

@@ -21,6 +21,7 @@ use crate::partition::Partition;
 use crate::pool::Pool;
 use crate::progress::Progress;
 use crate::read::index::LoadedIndexes;
+use crate::resources::Resources;
 use crate::want::Want;
 
 /// The shared parts, each of which keeps its own state.
@@ -33,8 +34,8 @@ pub(crate) struct Shard<I: Io> {
     pub(crate) want_of_descriptors: Want,
     pub(crate) counters: Counters,
     pub(crate) progress: Progress,
-    pub(crate) pool: Pool<I>,
-    pub(crate) descriptors: Descriptors<I>,
+    pub(crate) pool: Rc<Pool<I>>,
+    pub(crate) descriptors: Rc<Descriptors<I>>,
     pub(crate) indexes: LoadedIndexes,
     pub(crate) flusher: Flusher<I>,
     pub(crate) checkpointer: Checkpointer<I>,
@@ -49,10 +50,17 @@ pub(crate) struct Shard<I: Io> {
 }
 
 impl<I: Io> Shard<I> {
-    pub(crate) fn new(io: I, config: StoreConfig, layout: Layout, checkpointer: Checkpointer<I>) -> Self {
+    pub(crate) fn new(
+        io: I,
+        config: StoreConfig,
+        resources: Resources<I>,
+        layout: Layout,
+        checkpointer: Checkpointer<I>,
+    ) -> Self {
+        let Resources { pool, descriptors } = resources;
         Self {
-            pool: Pool::new(config.pool_bytes),
-            descriptors: Descriptors::new(config.idle_descriptors_max),
+            pool,
+            descriptors,
             io,
             config,
             layout,
@@ -100,10 +108,9 @@ impl<I: Io> Shard<I> {
 
     /// Ends the store: everything that waits or comes later is answered with the first failure.
     pub(crate) fn fail(&self, error: DiskError) {
-        tracing::error!(%error, shard = %self.config.shard, "the store has failed and answers nothing any more");
         if self.failure.set(error) {
-            self.pool.close();
             for partition in self.all_partitions() {
+                partition.give_back_all();
                 partition.wake();
             }
         }

@@ -1,10 +1,11 @@
 //! One shard's store: opens, lists, deletes and closes partitions.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use engine_io::Io;
 use engine_log::LogConfig;
-use engine_record::{LeaderEpoch, TopicId, TopicPartition};
+use engine_record::{LeaderEpoch, PartitionIndex, TopicId, TopicPartition};
 
 use crate::checkpoint_files;
 use crate::config::{ConfigError, StoreConfig};
@@ -17,6 +18,7 @@ use crate::open::{self, Opening};
 use crate::orphans;
 use crate::partition::{Partition, Recorded};
 use crate::partition_log::PartitionLog;
+use crate::resources::Resources;
 use crate::shard::Shard;
 
 /// What a start found.
@@ -54,6 +56,19 @@ impl<I: Io> Store<I> {
     /// # Errors
     /// An impossible configuration, damaged checkpoints, or as the system says.
     pub async fn open(io: &I, config: StoreConfig) -> Result<(Self, RecoveryReport), StoreError> {
+        let resources = Resources::new(&config);
+        Self::open_sharing(io, config, &resources).await
+    }
+
+    /// As [`Store::open`], with memory and descriptors that other stores of the shard use as well.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub async fn open_sharing(
+        io: &I,
+        config: StoreConfig,
+        resources: &Resources<I>,
+    ) -> Result<(Self, RecoveryReport), StoreError> {
         config.check()?;
         let layout = Layout::new(&config.folder);
         let folder = layout.checkpoints();
@@ -62,7 +77,7 @@ impl<I: Io> Store<I> {
         let mut report = found.report();
         let topics = orphans::topics_found(io, &layout, config.shard, found.entries()).await?;
         report.is_clean &= !orphans::is_any_unknown(io, &layout, found.entries(), &topics).await?;
-        let shard = Shard::new(io.clone(), config, layout, found.into_checkpointer());
+        let shard = Shard::new(io.clone(), config, resources.clone(), layout, found.into_checkpointer());
         shard.topics_found.replace(topics);
         Ok((Self { shard: Rc::new(shard) }, report))
     }
@@ -99,6 +114,16 @@ impl<I: Io> Store<I> {
     #[must_use]
     pub fn partition(&self, at: TopicPartition) -> Option<PartitionLog<I>> {
         self.shard.partition(at).map(PartitionLog::new)
+    }
+
+    /// The partitions of a topic that lie here and aren't open: those that the checkpoints know, and those that have a
+    /// folder.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub async fn partitions_of(&self, topic: TopicId) -> Result<BTreeSet<PartitionIndex>, StoreError> {
+        self.shard.check()?;
+        Ok(orphans::partitions_of(&self.shard, topic).await?.into_iter().map(|at| at.partition).collect())
     }
 
     /// Ends the partition, open or not, and removes its files once its readers have let go or had time to.
@@ -152,6 +177,12 @@ impl<I: Io> Store<I> {
         }
     }
 
+    /// Ends the store as a failed write does: for what others have seen of its folder. Nothing of it is acknowledged any
+    /// more. A store that has failed before keeps its own reason.
+    pub fn fail(&self, failure: StoreFailure) {
+        self.shard.fail(failure.0);
+    }
+
     /// Resolves when the store has failed, with why.
     pub async fn failed(&self) -> StoreFailure {
         self.shard.failure.wait().await
@@ -168,7 +199,7 @@ impl<I: Io> Store<I> {
         Ok(())
     }
 
-    /// The store's counters.
+    /// The store's counters. Those of memory and descriptors are of all stores that share them.
     #[must_use]
     pub fn metrics(&self) -> StoreMetrics {
         let pool_bytes_now = self.shard.pool.used_bytes() as u64;

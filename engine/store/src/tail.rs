@@ -69,6 +69,11 @@ impl<I: Io> Tail<I> {
         self.chunks.front().map(|chunk| chunk.number)
     }
 
+    /// The numbers of all chunks.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = u64> {
+        self.chunks.iter().map(|chunk| chunk.number)
+    }
+
     /// Where in `segment` the tail begins; `None` where it has nothing of it.
     pub(crate) fn begins_at(&self, segment: SegmentId) -> Option<u32> {
         self.chunks.iter().find(|chunk| chunk.segment == segment).map(|chunk| chunk.start)

@@ -135,6 +135,36 @@ fn a_scan_begins_at_the_checkpoint() {
 }
 
 /// Writes `bytes` into a file past the page cache, whole blocks around them kept.
+/// A node may have ten thousand of them.
+#[test]
+fn a_log_that_was_idle_before_a_crash_is_found_without_a_flush() {
+    let machine = Machine::new(69);
+    let (_store, log) = machine.start_one();
+    let mut model = Model::default();
+    fill(&machine, &log, &mut model, 0..10, 4_000);
+    machine.pause(Duration::from_secs(10));
+    machine.crash(CrashMode::LoseAllUnflushed);
+    let (store, report) = machine.start();
+    assert!(!report.is_clean);
+    let each = Duration::from_micros(50)..=Duration::from_micros(50);
+    let flush = Duration::from_secs(1)..=Duration::from_secs(1);
+    let latency =
+        DiskLatency { flush, ..DiskLatency { read: each.clone(), metadata: each, ..DiskLatency::default() } };
+    machine.disk().set_latency(latency);
+    let before = machine.sim.now();
+    let log = machine.open(&store, partition(0));
+    let took = machine.sim.now().since(before);
+    assert!(took < Duration::from_millis(1), "it takes {took:?}");
+    assert_eq!((store.metrics().recoveries, store.metrics().bytes_recovered), (1, 0));
+    machine.disk().set_latency(DiskLatency::default());
+    // What comes behind it is as durable as ever.
+    fill(&machine, &log, &mut model, 10..20, 4_000);
+    machine.crash(CrashMode::LoseAllUnflushed);
+    let (store, _) = machine.start();
+    let log = machine.open(&store, partition(0));
+    assert_eq!(read_all(&machine, &log), model.bytes_from(at(0)));
+}
+
 async fn patch(io: &impl Io, path: &Path, position: u64, bytes: &[u8]) {
     let file = io.open(path, OpenMode::Existing).await.unwrap();
     let block = position - position % 4096;

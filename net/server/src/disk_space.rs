@@ -1,4 +1,4 @@
-//! How full the drive is, and what is refused for it.
+//! How full the drives are, and what is refused for it.
 //!
 //! ```text
 //!   free bytes   ...... ample ......| below soft: records are refused |below hard: new topics too|
@@ -16,6 +16,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use engine_io::{FileSystemSpace, Io};
+
+use crate::log_directories::LogDirectory;
 
 /// The most that a drive is taken to be able to write, in bytes a second: says when the next look is due.
 const FASTEST_WRITES: u64 = 4 << 30;
@@ -215,6 +217,53 @@ impl DiskSpace {
             return Ok(());
         }
         Err(LowSpace { setting, bytes: bytes.load(Ordering::Relaxed) })
+    }
+}
+
+/// The drives of a node: that of the data folder, and those of its log directories.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DiskSpaces {
+    data_folder: (PathBuf, DiskSpace),
+    directories: Vec<(LogDirectory, DiskSpace)>,
+}
+
+impl DiskSpaces {
+    pub(crate) fn new(data_folder: &Path, directories: &[LogDirectory]) -> Self {
+        let data = (data_folder.to_owned(), DiskSpace::default());
+        let space = |path: &Path| if path == data_folder { data.1.clone() } else { DiskSpace::default() };
+        let directories =
+            directories.iter().map(|directory| (directory.clone(), space(&directory.path))).collect();
+        Self { data_folder: data, directories }
+    }
+
+    /// Those of the log directories, in their order.
+    pub(crate) fn of_directories(&self) -> Vec<DiskSpace> {
+        self.directories.iter().map(|(_, space)| space.clone()).collect()
+    }
+
+    /// What looks at them: one for each folder that is there.
+    pub(crate) fn watches<I: Io>(&self, io: &I, watermarks: Watermarks) -> Vec<Watch<I>> {
+        let (data_folder, _) = &self.data_folder;
+        let apart = self.online().filter(|(directory, _)| directory.path != *data_folder);
+        let folders = apart.map(|(directory, space)| (&directory.path, space));
+        let folders = [(data_folder, &self.data_folder.1)].into_iter().chain(folders);
+        folders.map(|(folder, space)| Watch::new(io.clone(), folder, watermarks, space.clone())).collect()
+    }
+
+    fn online(&self) -> impl Iterator<Item = &(LogDirectory, DiskSpace)> {
+        self.directories.iter().filter(|(directory, _)| directory.offline.is_none())
+    }
+
+    /// Topics need space for the metadata, and some log directory with space for theirs.
+    ///
+    /// # Errors
+    /// No topic is to be created.
+    pub(crate) fn check_topics(&self) -> Result<(), LowSpace> {
+        self.data_folder.1.check_topics()?;
+        let mut refusals = self.online().map(|(_, space)| space.check_topics());
+        // Where there is none, nothing is known against it.
+        let first = refusals.next().unwrap_or(Ok(()));
+        if refusals.any(|refusal| refusal.is_ok()) { Ok(()) } else { first }
     }
 }
 

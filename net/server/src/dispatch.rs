@@ -126,6 +126,10 @@ async fn finish<I: Io>(shard: Rc<Shard<I>>, request: Request<I>) -> Response<I> 
         ApiKey::CreatePartitions => handlers::create_partitions::handle(&shard, &request).await,
         ApiKey::DescribeLogDirs => handlers::describe_log_dirs::handle(&shard, &request).await,
         ApiKey::DescribeCluster => handlers::describe_cluster::handle(&shard, &request).await,
+        ApiKey::DescribeTopicPartitions => {
+            handlers::describe_topic_partitions::handle(&shard, &request).await
+        }
+        ApiKey::ListConfigResources => handlers::list_config_resources::handle(&shard, &request).await,
         ApiKey::Produce => unreachable!("a produce request has a first stage of its own"),
     };
     shard.metrics().stage(Stage::of(api), received_at, shard.io().now());

@@ -134,6 +134,7 @@ pub(crate) fn of_wait(error: &WaitError) -> ErrorCode {
 pub(crate) fn of_not_reached(error: &NotReached) -> ErrorCode {
     match error {
         NotReached::Closed => ErrorCode::NOT_LEADER_OR_FOLLOWER,
+        NotReached::Failed => ErrorCode::KAFKA_STORAGE_ERROR,
         NotReached::TooFewInSync => ErrorCode::NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     }
 }

@@ -21,6 +21,14 @@ pub struct Identity {
     pub directory_id: u128,
 }
 
+impl Identity {
+    /// What the data folder's format file says.
+    pub(crate) fn format(&self) -> Format {
+        let cluster_id = u128::from_be_bytes(self.cluster.0);
+        Format { cluster_id, node: self.node, directory_id: self.directory_id }
+    }
+}
+
 /// What to do with a folder that is not formatted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unformatted {
@@ -130,23 +138,26 @@ async fn create<I: Io>(io: &I, folder: &Path, node: NodeId) -> Result<Identity, 
 }
 
 async fn check_empty<I: Io>(io: &I, folder: &Path) -> Result<(), PrepareError> {
-    let names = match io.list_folder(folder).await {
-        Ok(names) => names,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(PrepareError::Folder { folder: folder.to_owned(), error }),
-    };
-    let foreign = names.iter().find(|name| {
-        let name = name.to_string_lossy();
-        // `metadata` is what a format that was cut short leaves behind.
-        name != "metadata" && !IGNORED.contains(&&*name)
-    });
-    match foreign {
-        Some(entry) => Err(PrepareError::NotEmpty {
-            folder: folder.to_owned(),
-            entry: entry.to_string_lossy().into_owned(),
-        }),
-        None => Ok(()),
+    // `metadata` is what a format that was cut short leaves behind.
+    match foreign_entry(io, folder, "metadata").await {
+        Ok(Some(entry)) => Err(PrepareError::NotEmpty { folder: folder.to_owned(), entry }),
+        Ok(None) => Ok(()),
+        Err(error) => Err(PrepareError::Folder { folder: folder.to_owned(), error }),
     }
+}
+
+/// One thing in a folder that speaks against formatting it, besides `unfinished`; none where it isn't there.
+pub(crate) async fn foreign_entry<I: Io>(
+    io: &I,
+    folder: &Path,
+    unfinished: &str,
+) -> std::io::Result<Option<String>> {
+    let names = match io.list_folder(folder).await {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        names => names?,
+    };
+    let mut names = names.iter().map(|name| name.to_string_lossy());
+    Ok(names.find(|name| name != unfinished && !IGNORED.contains(&&**name)).map(|name| name.into_owned()))
 }
 
 fn identity(format: &Format) -> Identity {

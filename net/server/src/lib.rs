@@ -36,6 +36,7 @@ mod handlers;
 mod hooks;
 mod hurrying;
 mod listener;
+pub mod log_directories;
 mod lookups;
 mod metrics;
 pub mod node;

@@ -6,6 +6,8 @@ use engine_record::{Instant, ShardId};
 use hdrhistogram::Histogram;
 use net_wire::ApiKey;
 
+use crate::log_directories::LogDirectoryView;
+
 /// The longest latency told apart, in nanoseconds: a minute.
 const LATENCY_MAX_NS: u64 = 60_000_000_000;
 
@@ -43,6 +45,8 @@ impl Stage {
             | ApiKey::IncrementalAlterConfigs
             | ApiKey::CreatePartitions
             | ApiKey::DescribeLogDirs
+            | ApiKey::DescribeTopicPartitions
+            | ApiKey::ListConfigResources
             | ApiKey::DescribeCluster => Self::Other,
         }
     }
@@ -95,8 +99,10 @@ pub struct ShardSnapshot {
     pub questions: u64,
     /// Latencies in nanoseconds, in the order of [`Stage::ALL`].
     pub latencies: [Histogram<u32>; 4],
-    /// What the shard's storage counts.
+    /// What the shard's storage counts, in all log directories together.
     pub store: engine_store::StoreMetrics,
+    /// The log directories, and what of the shard lies in each.
+    pub log_directories: Vec<LogDirectoryView>,
 }
 
 impl Metrics {

@@ -9,16 +9,18 @@ use std::sync::Arc;
 
 use engine_io::{Closed, Receiver, Reply, ReplySlot, Sender, mailbox, reply};
 use engine_record::ShardId;
-use engine_store::{FlushScope, StoreError};
+use engine_store::StoreError;
 use replication::metadata::image::Image;
 
 use crate::config::Config;
 use crate::control::channel::{
     AppliedReport, AppliedView, ControlHandle, ControlRequest, DELTAS_MAX, Delta, applied, requests,
 };
-use crate::disk_space::DiskSpace;
+use crate::disk_space::DiskSpaces;
 use crate::endpoint::Endpoint;
 use crate::format::Identity;
+use crate::log_directories::failures::failures;
+use crate::log_directories::{DirectoriesShare, LogDirectory, LogDirectoryView};
 use crate::metrics::ShardSnapshot;
 
 /// How many questions to one shard may wait.
@@ -118,6 +120,8 @@ pub struct Opened {
     pub is_clean: bool,
     /// What recovery had to scan, in bytes.
     pub scanned_bytes: u64,
+    /// The log directories, and what of the shard lies in each.
+    pub log_directories: Vec<LogDirectoryView>,
     /// From the shard's start to its first client.
     pub took: Duration,
 }
@@ -162,9 +166,9 @@ pub struct Ended {
 pub struct ShardSeat {
     pub(crate) shard: ShardId,
     pub(crate) config: Config,
-    pub(crate) flush_scope: FlushScope,
+    /// Taken when the shard begins.
+    pub(crate) log_directories: Option<DirectoriesShare>,
     pub(crate) control: ControlHandle,
-    pub(crate) disk_space: DiskSpace,
     /// The metadata at the shard's start, to which the deltas are applied.
     pub(crate) image: Reply<Arc<Image>>,
     pub(crate) deltas: Receiver<Delta>,
@@ -179,7 +183,7 @@ pub struct ShardSeat {
 pub struct ControlSeat {
     pub(crate) config: Config,
     pub(crate) identity: Identity,
-    pub(crate) disk_space: DiskSpace,
+    pub(crate) disk_spaces: DiskSpaces,
     pub(crate) requests: Receiver<ControlRequest>,
     /// Rings when a shard has applied something.
     pub(crate) applied: Receiver<()>,
@@ -210,15 +214,15 @@ pub struct NodeHandle {
     control_left: usize,
 }
 
-/// Makes the parts of a node.
+/// Makes the parts of a node whose partitions lie in `directories`, of which at least one is online.
 #[must_use]
 pub fn assemble(
     config: &Config,
     identity: &Identity,
-    flush_scope: FlushScope,
+    directories: &[LogDirectory],
 ) -> (Vec<ShardSeat>, ControlSeat, NodeHandle) {
     let (control, requests) = requests();
-    let disk_space = DiskSpace::default();
+    let disk_spaces = DiskSpaces::new(&config.data_folder, directories);
     let (bell, rings) = mailbox(1);
     let (ended, ends) = mailbox(usize::from(config.shards) + 1);
     let (stop, stopped) = mailbox(1);
@@ -234,7 +238,8 @@ pub fn assemble(
         shards_left: usize::from(config.shards),
         control_left: 1,
     };
-    for shard in (0..config.shards).map(ShardId) {
+    let failures = failures(directories.len(), config.shards);
+    for (shard, failures) in (0..config.shards).map(ShardId).zip(failures) {
         let (deltas, received) = mailbox(DELTAS_MAX);
         let (image, imaged) = reply();
         let (report, view) = applied(&bell);
@@ -244,9 +249,12 @@ pub fn assemble(
         seats.push(ShardSeat {
             shard,
             config: config.clone(),
-            flush_scope,
+            log_directories: Some(DirectoriesShare {
+                directories: directories.to_vec(),
+                failures,
+                spaces: disk_spaces.of_directories(),
+            }),
             control: control.clone(),
-            disk_space: disk_space.clone(),
             image: imaged,
             deltas: received,
             applied: report,
@@ -268,7 +276,7 @@ pub fn assemble(
     let control = ControlSeat {
         config: config.clone(),
         identity: identity.clone(),
-        disk_space,
+        disk_spaces,
         requests,
         applied: rings,
         shards: shard_ends,

@@ -14,6 +14,7 @@ use replication::metadata::commands::Command;
 use replication::metadata::image::{self, Image, Topic};
 
 use crate::deltas::Deltas;
+use crate::log_directories::{Look, Place, PlaceError};
 use crate::partition::Partition;
 use crate::settings::TopicSettings;
 use crate::shard::{Added, Hosted, Shard};
@@ -30,6 +31,8 @@ enum OpenError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Leader(#[from] LeaderError),
+    #[error(transparent)]
+    Place(#[from] PlaceError),
 }
 
 /// Opens every partition of the shard's image that it owns. Those that can't be opened are offline; how many.
@@ -37,6 +40,8 @@ pub(crate) async fn open_all<I: Io>(shard: &Shard<I>) -> usize {
     let image = shard.image();
     let openings: Vec<_> =
         image.topics().map(|topic| Opening::new(shard, topic, 0..topic.partitions.len())).collect();
+    let owning = openings.iter().filter(|opening| opening.owned(&image).next().is_some());
+    together(AT_ONCE, owning.map(Opening::look_for_logs)).await;
     together(AT_ONCE, openings.iter().flat_map(|opening| opening.partitions(&image))).await;
     openings.iter().map(Opening::report).sum()
 }
@@ -51,6 +56,7 @@ pub(crate) async fn open_added<I: Io>(shard: &Shard<I>, added: &[Added], deltas:
     if openings.is_empty() {
         return;
     }
+    openings.iter().for_each(Opening::need_no_look);
     let look_at = |command: &Command| openings.iter().for_each(|opening| opening.look_at(command));
     {
         let partitions = openings.iter().flat_map(|opening| opening.partitions(&image));
@@ -74,6 +80,7 @@ pub(crate) async fn open_again<I: Io>(shard: &Shard<I>, partitions: &[TopicParti
     let openings: Vec<_> = of_topics
         .filter_map(|ids| Some((Opening::again(shard, image.topic(ids.first()?.topic)?), ids)))
         .collect();
+    together(AT_ONCE, openings.iter().map(|(opening, _)| opening.look_for_logs())).await;
     let opened = Cell::new(0);
     let attempts = openings.iter().flat_map(|(opening, ids)| ids.iter().map(move |id| (opening, *id)));
     together(
@@ -91,7 +98,8 @@ pub(crate) async fn open_again<I: Io>(shard: &Shard<I>, partitions: &[TopicParti
 /// Why a partition isn't open, for clients, where that may pass with nothing but time passing.
 fn passing_reason(error: &OpenError) -> Option<String> {
     let cause = match error {
-        OpenError::Store(StoreError::Disk(error)) => {
+        OpenError::Store(StoreError::Disk(error))
+        | OpenError::Place(PlaceError::Look(StoreError::Disk(error))) => {
             let is_short = is_storage_full(error.kind) || is_no_descriptor(error.code);
             // What a failed flush has left can't be known.
             let may_pass = is_short && error.operation != DiskOperation::Flush;
@@ -101,7 +109,7 @@ fn passing_reason(error: &OpenError) -> Option<String> {
         }
         // The topic's settings may change.
         OpenError::Store(StoreError::Config(error)) => Some(error.to_string()),
-        OpenError::Store(_) | OpenError::Leader(_) => None,
+        OpenError::Store(_) | OpenError::Leader(_) | OpenError::Place(_) => None,
     };
     cause.map(|cause| format!("the partition can't be opened at the moment: {cause}"))
 }
@@ -112,6 +120,8 @@ struct Opening<'a, I: Io> {
     topic: &'a Topic,
     partitions: Range<usize>,
     settings: Rc<TopicSettings>,
+    /// Where its logs lie.
+    look: RefCell<Look>,
     is_deleted: Cell<bool>,
     failed: RefCell<Vec<(PartitionIndex, OpenError)>>,
 }
@@ -127,7 +137,9 @@ impl<'a, I: Io> Opening<'a, I> {
     fn again(shard: &'a Shard<I>, topic: &'a Topic) -> Self {
         let (settings, _) = shard.settings_of(topic);
         let (is_deleted, failed) = (Cell::new(false), RefCell::default());
-        Self { shard, topic, partitions: 0..0, settings, is_deleted, failed }
+        // What is taken for new and isn't would be made anew, empty.
+        let look = RefCell::new(Look::Failed(StoreError::Closed));
+        Self { shard, topic, partitions: 0..0, settings, look, is_deleted, failed }
     }
 
     /// Looks whether a command that is still to be applied deletes the topic.
@@ -137,19 +149,29 @@ impl<'a, I: Io> Opening<'a, I> {
         }
     }
 
+    /// Looks where the logs lie: they may have been there before.
+    async fn look_for_logs(&self) {
+        self.look.replace(self.shard.look_for(self.topic.id).await);
+    }
+
+    /// They have been created since the start: there is nothing to be found.
+    fn need_no_look(&self) {
+        self.look.replace(Look::New);
+    }
+
     /// Opens those that the shard owns, each in a future of its own.
     fn partitions(&self, image: &Image) -> impl Iterator<Item = impl Future<Output = ()>> {
+        self.owned(image).map(|(index, partition)| self.open(index, partition))
+    }
+
+    fn owned(&self, image: &Image) -> impl Iterator<Item = (PartitionIndex, &'a image::Partition)> {
         let node = self.shard.config().node;
         let is_here = move |partition: &image::Partition| {
             partition.replicas.contains(&node) && image.owner(node, partition.lane) == Some(self.shard.id())
         };
         let numbered = (0..).map(PartitionIndex).zip(&self.topic.partitions);
         let Range { start, end } = self.partitions;
-        numbered
-            .take(end)
-            .skip(start)
-            .filter(move |(_, partition)| is_here(partition))
-            .map(|(index, partition)| self.open(index, partition))
+        numbered.take(end).skip(start).filter(move |(_, partition)| is_here(partition))
     }
 
     async fn open(&self, index: PartitionIndex, partition: &image::Partition) {
@@ -172,9 +194,10 @@ impl<'a, I: Io> Opening<'a, I> {
         id: TopicPartition,
         partition: &image::Partition,
     ) -> Result<Partition<I>, OpenError> {
-        let (store, config) = (self.shard.store(), self.settings.log_config());
+        let Place { store, space } = self.shard.directories().place(id, &self.look.borrow())?;
+        let config = self.settings.log_config();
         let log = store.open_partition(id, &self.topic.name, config, partition.leader_epoch).await?;
-        Ok(Partition::lead(self.shard.config().node, partition, log, Rc::clone(&self.settings))?)
+        Ok(Partition::lead(self.shard.config().node, partition, (log, space), Rc::clone(&self.settings))?)
     }
 
     /// Opens one that could not be opened before; whether it is open.
@@ -224,21 +247,38 @@ impl<'a, I: Io> Opening<'a, I> {
             }
             return count;
         }
-        let mut passing = 0;
-        let mut first_passing = None;
+        let (mut passing, mut nowhere) = (OneLine::default(), OneLine::default());
         for (partition, error) in failed {
             let id = TopicPartition { topic: self.topic.id, partition };
             if let Some(why) = passing_reason(&error) {
                 self.shard.reopening().failed(id, why, self.shard.io().now());
-                passing += 1;
-                first_passing.get_or_insert(error);
+                passing.add(error);
+            } else if matches!(error, OpenError::Place(PlaceError::Nowhere | PlaceError::Offline(_))) {
+                nowhere.add(error);
             } else {
                 self.report_lasting(partition, &error);
             }
         }
-        if let Some(error) = first_passing {
-            tracing::error!(topic, partitions = passing, %error, "partitions are offline until they can be opened");
+        if let OneLine { partitions, first: Some(error) } = passing {
+            tracing::error!(topic, partitions, %error, "partitions are offline until they can be opened");
+        }
+        if let OneLine { partitions, first: Some(error) } = nowhere {
+            tracing::error!(topic, partitions, %error, "partitions are offline");
         }
         count
+    }
+}
+
+/// Partitions of a topic that one line tells of.
+#[derive(Default)]
+struct OneLine {
+    partitions: usize,
+    first: Option<OpenError>,
+}
+
+impl OneLine {
+    fn add(&mut self, error: OpenError) {
+        self.partitions += 1;
+        self.first.get_or_insert(error);
     }
 }

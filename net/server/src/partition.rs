@@ -14,6 +14,7 @@ use engine_store::{LogOffsets, PartitionLog, StoreError};
 use replication::leader::{LeaderError, LeaderState, Progress};
 use replication::metadata::image;
 
+use crate::disk_space::DiskSpace;
 use crate::settings::TopicSettings;
 
 /// A partition led by this shard.
@@ -22,11 +23,15 @@ pub(crate) struct Partition<I: Io> {
     node: NodeId,
     settings: RefCell<Rc<TopicSettings>>,
     leader: RefCell<LeaderState>,
+    /// How full the drive is that the log lies on.
+    space: DiskSpace,
     /// Given when the high watermark or the log's start has moved, or the partition is closed.
     moved: Signal,
     /// Where the log started when that was last looked at.
     log_start: Cell<Offset>,
     closed: Cell<bool>,
+    /// Whether that is because its log directory has failed.
+    failed: Cell<bool>,
 }
 
 /// Why an offset isn't waited for any longer.
@@ -34,6 +39,8 @@ pub(crate) struct Partition<I: Io> {
 pub(crate) enum NotReached {
     /// The partition was deleted, moved away, or its shard is stopping.
     Closed,
+    /// Its log directory has failed.
+    Failed,
     /// By the settings of now, fewer replicas are in sync than must be.
     TooFewInSync,
 }
@@ -46,7 +53,7 @@ impl<I: Io> Partition<I> {
     pub(crate) fn lead(
         node: NodeId,
         partition: &image::Partition,
-        log: PartitionLog<I>,
+        (log, space): (PartitionLog<I>, DiskSpace),
         settings: Rc<TopicSettings>,
     ) -> Result<Self, LeaderError> {
         let offsets = log.offsets();
@@ -60,13 +67,17 @@ impl<I: Io> Partition<I> {
         )?;
         log.advance_high_watermark(leader.high_watermark());
         let (moved, log_start) = (Signal::new(), Cell::new(offsets.log_start));
-        let (leader, closed) = (RefCell::new(leader), Cell::new(false));
+        let (leader, closed, failed) = (RefCell::new(leader), Cell::new(false), Cell::new(false));
         let settings = RefCell::new(settings);
-        Ok(Self { log, node, settings, leader, moved, log_start, closed })
+        Ok(Self { log, node, settings, leader, space, moved, log_start, closed, failed })
     }
 
     pub(crate) fn log(&self) -> &PartitionLog<I> {
         &self.log
+    }
+
+    pub(crate) fn disk_space(&self) -> &DiskSpace {
+        &self.space
     }
 
     /// The settings in force. They may be others after an await.
@@ -146,6 +157,12 @@ impl<I: Io> Partition<I> {
         self.moved.notify();
     }
 
+    /// Ends all waits: its log directory has failed.
+    pub(crate) fn fail(&self) {
+        self.failed.set(true);
+        self.close();
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.get()
     }
@@ -163,7 +180,7 @@ impl<I: Io> Partition<I> {
                 return Ok(());
             }
             if self.closed.get() {
-                return Err(NotReached::Closed);
+                return Err(if self.failed.get() { NotReached::Failed } else { NotReached::Closed });
             }
             if !self.has_min_insync() {
                 return Err(NotReached::TooFewInSync);

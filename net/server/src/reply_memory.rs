@@ -5,7 +5,7 @@
 //! most a quarter and what is said of topics at most half: neither keeps records from those who fetch.
 //!
 //! - What may be much larger than its request waits for memory before it is made: fetches ([`reserve_fetched`]),
-//!   metadata, topics created, settings told ([`reserve_list`]).
+//!   metadata, topics created or grown, settings and sizes told ([`reserve_list`]).
 //! - What came of a produce is kept until the replies before it have left, so it has memory before the produce is begun
 //!   ([`reserve_queued`]): a client that doesn't read is served no further.
 //! - Every other answer is about as large as its request. A large one waits for memory before it is sent ([`paid`]), and
@@ -25,7 +25,7 @@
 //! | another list being made | its steps are over | it waits for nothing but its turns of the shard |
 //! | what came of a produce | its log has it as `acks` says | the disk is waited for; other replicas up to the request's timeout |
 //! | the same | the replies before it have left: a fetch that waits | the fetch is answered early ([`crate::hurrying`]) |
-//! | the same | the same: topics being created, altered or deleted | the controller is waited for, up to the request's timeout |
+//! | the same | the same: topics being created, altered, grown or deleted | the controller is waited for, up to the request's timeout |
 //! | the same | the same: a reply that waits for memory itself | it is given up after [`WAIT_MAX`] |
 //! | a reply being sent, and the one behind it that was made meanwhile | its client has taken it | who takes nothing for [`STUCK_MAX`] loses its connection |
 //! | all of these | their connection ends | it gives everything back at once |

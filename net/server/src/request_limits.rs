@@ -45,6 +45,8 @@ const fn body_bytes_max(api: ApiKey) -> Option<usize> {
         | ApiKey::AlterConfigs
         | ApiKey::CreatePartitions
         | ApiKey::DescribeLogDirs
+        | ApiKey::DescribeTopicPartitions
+        | ApiKey::ListConfigResources
         | ApiKey::IncrementalAlterConfigs => Some(LIST_BYTES_MAX),
         ApiKey::ApiVersions | ApiKey::InitProducerId | ApiKey::DescribeCluster => Some(PLAIN_BYTES_MAX),
     }

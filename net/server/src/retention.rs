@@ -113,7 +113,7 @@ async fn delete_old_segments<I: Io>(shard: &Shard<I>, partition: &Partition<I>) 
         Ok(deleted) if deleted.held > 0 => {
             shard.retention().want(log.topic_partition(), shard.io().now().after(AGAIN_AFTER));
         }
-        // A failed store ends the node, and says why itself.
+        // A directory that has failed says why itself.
         Ok(_) | Err(StoreError::Closed | StoreError::Failed(_)) => {}
         Err(error) => shard.notice(Notice::RetentionFailed, |held_back| {
             tracing::warn!(%error, held_back, "a partition's old segments stay; the next look tries again");

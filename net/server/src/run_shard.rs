@@ -5,13 +5,15 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use engine_io::{Io, ListenMode, Listener, Receiver, Tasks, first};
-use engine_store::{Store, StoreConfig, StoreError};
+use engine_store::{Store, StoreError};
 use replication::metadata::commands::Command;
 
 use crate::control::channel::{AppliedReport, Delta};
 use crate::deltas::Deltas;
 use crate::hurrying;
 use crate::listener::{self, Bound};
+use crate::log_directories::LogDirectories;
+use crate::log_directories::placement::DirectoryIndex;
 use crate::node::{Ended, Listening, NodeError, Opened, ShardCommand, ShardSeat};
 use crate::opening;
 use crate::reopening;
@@ -35,10 +37,10 @@ pub async fn run_shard<I: Io>(io: I, seat: ShardSeat) -> Result<(), NodeError> {
     result
 }
 
-async fn run<I: Io>(io: I, seat: ShardSeat) -> Result<(), NodeError> {
+async fn run<I: Io>(io: I, mut seat: ShardSeat) -> Result<(), NodeError> {
     let begun_at = io.now();
-    let begun = begin(&io, &seat).await;
-    let (listeners, store, recovery) = match begun {
+    let begun = begin(&io, &mut seat).await;
+    let (listeners, directories, is_clean) = match begun {
         Ok(begun) => begun,
         Err(error) => {
             seat.listening.answer(Err(error.clone()));
@@ -47,14 +49,14 @@ async fn run<I: Io>(io: I, seat: ShardSeat) -> Result<(), NodeError> {
         }
     };
     let addresses: Vec<_> = listeners.iter().map(|bound| bound.listener.local_address()).collect();
-    seat.listening.answer(Ok(Listening { addresses: addresses.clone(), is_clean: recovery.is_clean }));
+    seat.listening.answer(Ok(Listening { addresses: addresses.clone(), is_clean }));
     let Ok(image) = seat.image.wait().await else {
         seat.opened.answer(Err(NodeError::PeerStopped));
         return Err(NodeError::PeerStopped);
     };
     let applied = image.applied();
-    let told = (seat.control, seat.disk_space, (*image).clone());
-    let shard = Rc::new(Shard::new(io.clone(), seat.shard, seat.config, store, told));
+    let shard =
+        Rc::new(Shard::new(io.clone(), seat.shard, seat.config, directories, seat.control, (*image).clone()));
     let offline = opening::open_all(&shard).await;
     shard.remove_orphans();
     seat.applied.advance(applied);
@@ -64,15 +66,15 @@ async fn run<I: Io>(io: I, seat: ShardSeat) -> Result<(), NodeError> {
         addresses,
         partitions: shard.partition_count(),
         offline,
-        is_clean: recovery.is_clean,
-        scanned_bytes: shard.store().metrics().bytes_recovered,
+        is_clean,
+        scanned_bytes: shard.directories().metrics().bytes_recovered,
+        log_directories: shard.directory_views(),
         took: io.now().since(begun_at),
     }));
-    let failed = shard.store().clone();
-    let outcome = first(answer_commands(&shard, &seat.commands), failed.failed()).await;
+    let outcome = first(answer_commands(&shard, &seat.commands), shard.directories().all_offline()).await;
     serving.end(&shard).await;
     match outcome {
-        Ok(()) => shard.store().shutdown().await,
+        Ok(()) => shard.directories().shutdown().await,
         Err(failure) => Err(StoreError::Failed(failure)),
     }
     .map_err(|error| NodeError::Store { shard: shard.id(), error })
@@ -80,16 +82,12 @@ async fn run<I: Io>(io: I, seat: ShardSeat) -> Result<(), NodeError> {
 
 async fn begin<I: Io>(
     io: &I,
-    seat: &ShardSeat,
-) -> Result<(Vec<Bound<I>>, Store<I>, engine_store::RecoveryReport), NodeError> {
+    seat: &mut ShardSeat,
+) -> Result<(Vec<Bound<I>>, LogDirectories<I>, bool), NodeError> {
     let listeners = listen(io, seat).await?;
-    let mut store = StoreConfig::new(seat.config.data_folder.clone(), seat.shard, seat.config.shards);
-    store.flush_scope = seat.flush_scope;
-    store.idle_descriptors_max = seat.config.limits.idle_files;
-    store.pool_bytes = usize::try_from(seat.config.limits.pool_bytes).unwrap_or(usize::MAX);
-    let (store, recovery) =
-        Store::open(io, store).await.map_err(|error| NodeError::Store { shard: seat.shard, error })?;
-    Ok((listeners, store, recovery))
+    let share = seat.log_directories.take().expect("a shard begins once");
+    let (directories, is_clean) = LogDirectories::open(io, seat.shard, &seat.config, share).await?;
+    Ok((listeners, directories, is_clean))
 }
 
 /// Binds each of the node's listeners for this shard.
@@ -129,7 +127,11 @@ impl<I: Io> Serving<I> {
             Self { accepting: Tasks::new(), following: Tasks::new(), connections: Rc::new(Tasks::new()) };
         let io = shard.io();
         serving.following.spawn(io, follow_deltas(Rc::clone(shard), deltas, applied));
-        serving.following.spawn(io, follow_progress(Rc::clone(shard)));
+        for (directory, store) in shard.directories().online() {
+            serving.following.spawn(io, follow_progress(Rc::clone(shard), store.clone()));
+            serving.following.spawn(io, watch_directory(Rc::clone(shard), directory, store.clone()));
+        }
+        serving.following.spawn(io, hear_of_failures(Rc::clone(shard)));
         serving.following.spawn(io, reopening::reopen(Rc::clone(shard)));
         serving.following.spawn(io, listener::sweep(Rc::clone(shard)));
         serving.following.spawn(io, request_memory::reclaim(Rc::clone(shard)));
@@ -175,13 +177,25 @@ async fn follow_deltas<I: Io>(shard: Rc<Shard<I>>, deltas: Receiver<Delta>, appl
     }
 }
 
-/// Moves the high watermarks behind what is written and flushed.
-async fn follow_progress<I: Io>(shard: Rc<Shard<I>>) {
+/// Moves the high watermarks behind what is written and flushed in one log directory.
+async fn follow_progress<I: Io>(shard: Rc<Shard<I>>, store: Store<I>) {
+    // Whoever watches the directory is told of its end too.
+    while let Ok(moved) = store.progress().await {
+        shard.advance(&moved);
+    }
+}
+
+/// Takes a log directory offline once its store has failed.
+async fn watch_directory<I: Io>(shard: Rc<Shard<I>>, directory: DirectoryIndex, store: Store<I>) {
+    let failure = store.failed().await;
+    shard.lose_directory(directory, &failure);
+}
+
+/// Takes log directories offline that have failed on other shards: what is wrong with a drive is so for all.
+async fn hear_of_failures<I: Io>(shard: Rc<Shard<I>>) {
     loop {
-        match shard.store().progress().await {
-            Ok(moved) => shard.advance(&moved),
-            // Whoever runs the shard is told too, and ends it.
-            Err(_) => return,
+        for (directory, failure) in shard.directories().next_failures().await {
+            shard.lose_directory(directory, &failure);
         }
     }
 }

@@ -20,6 +20,7 @@ pub use values::{Unit, Values};
 
 use core::time::Duration;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use engine_record::{ClientBatchRules, Timestamp, TimestampType};
 use engine_store::LogConfig;
@@ -81,6 +82,8 @@ pub struct BrokerSettings {
     pub fetch_sessions_max: u32,
     /// Where the broker listens.
     pub listeners: ListenerSettings,
+    /// `log.dirs`, else `log.dir`: the folders that hold partitions; none where the data folder does.
+    pub log_dirs: Vec<PathBuf>,
     /// What a topic has unless it says otherwise.
     pub topic: TopicSettings,
     /// What the configuration file says, by name and as written.
@@ -131,6 +134,7 @@ impl Default for BrokerSettings {
             connections_per_address_max: 16_384,
             fetch_sessions_max: 1_000,
             listeners: ListenerSettings::default(),
+            log_dirs: Vec::new(),
             topic: TopicSettings::default(),
             written: BTreeMap::new(),
         }
@@ -200,7 +204,7 @@ pub const TOPIC_SETTINGS: [&str; 14] = [
 ];
 
 /// The names the broker knows besides.
-pub const BROKER_SETTINGS: [&str; 30] = [
+pub const BROKER_SETTINGS: [&str; 32] = [
     "advertised.listeners",
     "auto.create.topics.enable",
     "compression.type",
@@ -211,6 +215,8 @@ pub const BROKER_SETTINGS: [&str; 30] = [
     "listener.security.protocol.map",
     "listeners",
     "log.cleanup.policy",
+    "log.dir",
+    "log.dirs",
     "log.index.interval.bytes",
     "log.message.timestamp.after.max.ms",
     "log.message.timestamp.before.max.ms",
@@ -386,7 +392,8 @@ impl BrokerSettings {
         // Of the names for one span the finest unit wins, wherever they stand.
         let mut by_unit: Vec<_> = kafka.iter().collect();
         by_unit.sort_by_key(|(name, _)| match name.as_str() {
-            "log.roll.hours" | "log.retention.hours" => 0,
+            // And the list of log directories over the one.
+            "log.roll.hours" | "log.retention.hours" | "log.dir" => 0,
             "log.retention.minutes" => 1,
             _ => 2,
         });
@@ -406,6 +413,7 @@ impl BrokerSettings {
             "listeners" => self.listeners.listeners = Some(given.text()?),
             "advertised.listeners" => self.listeners.advertised = Some(given.text()?),
             "listener.security.protocol.map" => self.listeners.protocols = Some(given.text()?),
+            "log.dir" | "log.dirs" => self.log_dirs = given.folders()?,
             "fetch.max.bytes" => self.fetch_bytes_max = given.number()?,
             "socket.request.max.bytes" => self.request_bytes_max = given.number()?,
             "max.connections" => self.connections_max = given.number()?,

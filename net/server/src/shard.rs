@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use engine_io::{Io, Tasks};
 use engine_record::{LeaderEpoch, PartitionIndex, ProducerId, ShardId, TopicId, TopicPartition};
-use engine_store::{Store, StoreError};
+use engine_store::{StoreError, StoreFailure};
 use net_wire::ErrorCode;
 use replication::metadata::commands::{AlterTopic, Command};
 use replication::metadata::image::{Image, Topic, broker_id};
@@ -23,10 +23,11 @@ use crate::config::{Config, Limits};
 use crate::connection::Connection;
 use crate::connections::Connections;
 use crate::control::channel::{ControlError, ControlHandle};
-use crate::disk_space::DiskSpace;
 use crate::dispatch::Request;
 use crate::endpoint::{self, Endpoint};
 use crate::fetch_sessions::{FetchSessions, SessionLimits};
+use crate::log_directories::placement::DirectoryIndex;
+use crate::log_directories::{LogDirectories, LogDirectoryView, Look, failure_of};
 use crate::lookups::Lookups;
 use crate::metrics::{Metrics, ShardSnapshot};
 use crate::notices::{Notice, Notices};
@@ -42,9 +43,8 @@ pub(crate) struct Shard<I: Io> {
     io: I,
     id: ShardId,
     config: Config,
-    store: Store<I>,
+    directories: LogDirectories<I>,
     control: ControlHandle,
-    disk_space: DiskSpace,
     /// The metadata as far as this shard has applied it.
     image: RefCell<Rc<Image>>,
     /// The partitions this shard owns.
@@ -91,9 +91,10 @@ pub(crate) struct Added {
     pub(crate) partitions: Range<usize>,
 }
 
-/// A folder that holds logs.
-pub(crate) struct LogDirectory<I: Io> {
+/// A log directory and what is open in it.
+pub(crate) struct DirectoryLogs<I: Io> {
     pub(crate) path: PathBuf,
+    pub(crate) is_online: bool,
     /// Those of this shard that are open, in order.
     pub(crate) partitions: Vec<Rc<Partition<I>>>,
 }
@@ -125,8 +126,9 @@ impl<I: Io> Shard<I> {
         io: I,
         id: ShardId,
         config: Config,
-        store: Store<I>,
-        (control, disk_space, image): (ControlHandle, DiskSpace, Image),
+        directories: LogDirectories<I>,
+        control: ControlHandle,
+        image: Image,
     ) -> Self {
         Self {
             io,
@@ -146,9 +148,8 @@ impl<I: Io> Shard<I> {
             })),
             retention: Retention::new(),
             config,
-            store,
+            directories,
             control,
-            disk_space,
             image: RefCell::new(Rc::new(image)),
             partitions: RefCell::default(),
             reopening: Reopening::default(),
@@ -176,16 +177,17 @@ impl<I: Io> Shard<I> {
         &self.config.limits
     }
 
-    pub(crate) fn store(&self) -> &Store<I> {
-        &self.store
+    pub(crate) fn directories(&self) -> &LogDirectories<I> {
+        &self.directories
+    }
+
+    /// The log directories, and what of this shard lies in each, open or not.
+    pub(crate) fn directory_views(&self) -> Vec<LogDirectoryView> {
+        self.directories.views()
     }
 
     pub(crate) fn control(&self) -> &ControlHandle {
         &self.control
-    }
-
-    pub(crate) fn disk_space(&self) -> &DiskSpace {
-        &self.disk_space
     }
 
     pub(crate) fn connections(&self) -> &Rc<Connections<I>> {
@@ -384,19 +386,56 @@ impl<I: Io> Shard<I> {
     async fn remove_files(&self, topic: TopicId, dropped: Vec<TopicPartition>) {
         self.reopening.rests(topic).await;
         for id in dropped {
-            match self.store.delete_partition(id).await {
-                // Another shard was the last to remove something, and has removed the topic's folder too.
-                Err(StoreError::Disk(error)) if error.kind == ErrorKind::NotFound => {}
+            for store in self.directories.release(id) {
+                match store.delete_partition(id).await {
+                    // Another shard was the last to remove something, and has removed the topic's folder too.
+                    Err(StoreError::Disk(error)) if error.kind == ErrorKind::NotFound => {}
+                    // Its directory has failed: whoever starts with it again finds an orphan.
+                    Err(StoreError::Failed(_)) => {}
+                    Err(error) => {
+                        tracing::error!(%id, %error, "a deleted partition's files could not be removed")
+                    }
+                    Ok(()) => {}
+                }
+            }
+        }
+        let stores: Vec<_> = self.directories.online().map(|(_, store)| store.clone()).collect();
+        for store in stores {
+            match store.delete_topic_folder(topic).await {
+                Err(StoreError::Disk(error)) if error.kind == ErrorKind::DirectoryNotEmpty => {}
                 Err(error) => {
-                    tracing::error!(%id, %error, "a deleted partition's files could not be removed")
+                    tracing::error!(%topic, %error, "a deleted topic's folder could not be removed")
                 }
                 Ok(()) => {}
             }
         }
-        match self.store.delete_topic_folder(topic).await {
-            Err(StoreError::Disk(error)) if error.kind == ErrorKind::DirectoryNotEmpty => {}
-            Err(error) => tracing::error!(%topic, %error, "a deleted topic's folder could not be removed"),
-            Ok(()) => {}
+    }
+
+    /// Looks in which directories the partitions of a topic lie. One that can't be looked at has failed.
+    pub(crate) async fn look_for(&self, topic: TopicId) -> Look {
+        loop {
+            match self.directories.look_for(topic).await {
+                Ok(look) => return look,
+                Err((directory, error)) => {
+                    let path = self.directories.path(directory);
+                    self.lose_directory(directory, &failure_of(&error, path));
+                }
+            }
+        }
+    }
+
+    /// A log directory has failed, on this shard or another: what lies in it is offline, and the rest goes on.
+    pub(crate) fn lose_directory(&self, directory: DirectoryIndex, failure: &StoreFailure) {
+        let lost = self.directories.take_offline(directory, failure).unwrap_or_default();
+        let mut partitions = self.partitions.borrow_mut();
+        for id in lost {
+            if let Some(hosted) = partitions.get_mut(&id)
+                && let Hosted::Open(partition) = core::mem::replace(hosted, Hosted::Offline)
+            {
+                partition.fail();
+            }
+            // No time opens it again.
+            self.reopening.settle(id);
         }
     }
 
@@ -404,19 +443,21 @@ impl<I: Io> Shard<I> {
     /// that the image at the start doesn't know are then deleted ones, and not new ones.
     pub(crate) fn remove_orphans(self: &Rc<Self>) {
         let image = self.image();
-        let orphans = self.store.orphans(|topic| image.topic(topic).is_some());
-        if orphans.is_empty() {
-            return;
-        }
-        let shard = Rc::clone(self);
-        self.background.spawn(&self.io, async move {
-            for topic in orphans {
-                match shard.store.delete_topic(topic).await {
-                    Ok(()) => tracing::warn!(%topic, "removed what was left of a deleted topic"),
-                    Err(error) => tracing::error!(%topic, %error, "the rest of a deleted topic stays"),
-                }
+        for (_, store) in self.directories.online() {
+            let orphans = store.orphans(|topic| image.topic(topic).is_some());
+            if orphans.is_empty() {
+                continue;
             }
-        });
+            let store = store.clone();
+            self.background.spawn(&self.io, async move {
+                for topic in orphans {
+                    match store.delete_topic(topic).await {
+                        Ok(()) => tracing::warn!(%topic, "removed what was left of a deleted topic"),
+                        Err(error) => tracing::error!(%topic, %error, "the rest of a deleted topic stays"),
+                    }
+                }
+            });
+        }
     }
 
     /// Brings every partition to the leader epoch of the image.
@@ -508,9 +549,18 @@ impl<I: Io> Shard<I> {
         open.collect()
     }
 
-    /// The folders that hold logs, each with those of this shard that are open. There is one.
-    pub(crate) fn log_directories(&self) -> Vec<LogDirectory<I>> {
-        vec![LogDirectory { path: self.config.data_folder.clone(), partitions: self.open_partitions() }]
+    /// The log directories, each with those logs of this shard that are open.
+    pub(crate) fn log_directories(&self) -> Vec<DirectoryLogs<I>> {
+        let hosted = self.partitions.borrow();
+        let open = |at| match hosted.get(&at) {
+            Some(Hosted::Open(partition)) => Some(Rc::clone(partition)),
+            Some(Hosted::Offline) | None => None,
+        };
+        let logs = |(LogDirectoryView { path, is_online, .. }, partitions): (_, Vec<_>)| {
+            let partitions = partitions.into_iter().filter_map(open).collect();
+            DirectoryLogs { path, is_online, partitions }
+        };
+        self.directories.views().into_iter().zip(self.directories.partitions()).map(logs).collect()
     }
 
     /// Ends every wait on a partition: the shard is stopping.
@@ -538,7 +588,8 @@ impl<I: Io> Shard<I> {
             mailbox_messages: engine_io::messages_passed(),
             questions: self.metrics.questions(),
             latencies: self.metrics.latencies(),
-            store: self.store.metrics(),
+            store: self.directories.metrics(),
+            log_directories: self.directory_views(),
         }
     }
 }

@@ -113,6 +113,10 @@ apis! {
     IncrementalAlterConfigs = 44, serves 0 to 1, advertised from 0, flexible from 1;
     /// Describes the cluster and its brokers.
     DescribeCluster = 60, serves 0 to 2, advertised from 0, flexible from 0;
+    /// Lists what has settings.
+    ListConfigResources = 74, serves 0 to 1, advertised from 0, flexible from 0;
+    /// Describes topics and partitions, a page at a time.
+    DescribeTopicPartitions = 75, serves 0 to 0, advertised from 0, flexible from 0;
 }
 
 impl ApiKey {

@@ -167,6 +167,8 @@ macro_rules! wire_structs {
             }
         }
 
+        impl<$($generic)?> $crate::wire::Structure for $name<$($generic)?> {}
+
         impl<$a> $crate::wire::Wire<$a> for $name<$($generic)?> {
             fn bytes_min(version: $crate::wire::Version) -> usize {
                 let mut bytes = usize::from(version.flexible);

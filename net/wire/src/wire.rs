@@ -207,6 +207,33 @@ impl<'a, T: Wire<'a>> Wire<'a> for Option<Vec<T>> {
     }
 }
 
+/// Structures declared by [`wire_structs!`](crate::message), which may be null where a message says so.
+pub(crate) trait Structure {}
+
+impl<'a, T: Wire<'a> + Structure> Wire<'a> for Option<T> {
+    fn bytes_min(_: Version) -> usize {
+        1
+    }
+
+    /// A byte says whether there is one: negative for none.
+    fn read(reader: &mut Reader<'a>, version: Version) -> Result<Self, DecodeError> {
+        if reader.i8()? < 0 { Ok(None) } else { T::read(reader, version).map(Some) }
+    }
+
+    fn write(&self, writer: &mut Writer<'_>, version: Version) -> Result<(), EncodeError> {
+        let Some(structure) = self else {
+            writer.i8(-1);
+            return Ok(());
+        };
+        writer.i8(1);
+        structure.write(writer, version)
+    }
+
+    fn is_null(&self) -> bool {
+        self.is_none()
+    }
+}
+
 /// The one place where decoding takes memory; tests count it.
 fn reserve<T>(count: usize) -> Vec<T> {
     #[cfg(test)]

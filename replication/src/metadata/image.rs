@@ -12,6 +12,7 @@ mod tests;
 
 pub use apply::check_topic_name;
 
+use core::ops::Bound;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -158,6 +159,12 @@ impl Image {
     /// The topics, by name.
     pub fn topics_by_name(&self) -> impl Iterator<Item = &Arc<Topic>> {
         self.names.values().filter_map(|id| self.topics.get(id))
+    }
+
+    /// The topics by name, from this name on.
+    pub fn topics_by_name_from(&self, name: &str) -> impl Iterator<Item = &Arc<Topic>> {
+        let names = self.names.range::<str, _>((Bound::Included(name), Bound::Unbounded));
+        names.filter_map(|(_, id)| self.topics.get(id))
     }
 
     /// The topic that has this name now.

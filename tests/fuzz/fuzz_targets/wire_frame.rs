@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use net_wire::messages::{AlterConfigsRequest, ApiVersionsRequest, CreatePartitionsRequest, CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest, DescribeClusterRequest, DescribeConfigsRequest, DescribeLogDirsRequest, FetchRequest, IncrementalAlterConfigsRequest, InitProducerIdRequest, ListOffsetsRequest, MetadataRequest, OffsetForLeaderEpochRequest, ProduceRequest};
+use net_wire::messages::{AlterConfigsRequest, ApiVersionsRequest, CreatePartitionsRequest, CreateTopicsRequest, DeleteRecordsRequest, DeleteTopicsRequest, DescribeClusterRequest, DescribeConfigsRequest, DescribeLogDirsRequest, DescribeTopicPartitionsRequest, FetchRequest, IncrementalAlterConfigsRequest, InitProducerIdRequest, ListConfigResourcesRequest, ListOffsetsRequest, MetadataRequest, OffsetForLeaderEpochRequest, ProduceRequest};
 use net_wire::{ApiKey, DecodeError, FrameStep, Message, Reader, RequestHeader, encode_request, next_frame};
 
 const FRAME_BYTES_MAX: usize = 1 << 20;
@@ -36,6 +36,8 @@ fn request(frame: &[u8]) -> Result<(), DecodeError> {
         ApiKey::CreatePartitions => body::<CreatePartitionsRequest<'_>>(&header, reader),
         ApiKey::IncrementalAlterConfigs => body::<IncrementalAlterConfigsRequest<'_>>(&header, reader),
         ApiKey::DescribeCluster => body::<DescribeClusterRequest>(&header, reader),
+        ApiKey::ListConfigResources => body::<ListConfigResourcesRequest>(&header, reader),
+        ApiKey::DescribeTopicPartitions => body::<DescribeTopicPartitionsRequest<'_>>(&header, reader),
     }
 }
 

@@ -5,7 +5,7 @@
 use core::fmt::Debug;
 
 use libfuzzer_sys::fuzz_target;
-use net_wire::messages::{AlterConfigsRequest, AlterConfigsResponse, ApiVersionsRequest, ApiVersionsResponse, CreatePartitionsRequest, CreatePartitionsResponse, CreateTopicsRequest, CreateTopicsResponse, DeleteRecordsRequest, DeleteRecordsResponse, DeleteTopicsRequest, DeleteTopicsResponse, DescribeClusterRequest, DescribeClusterResponse, DescribeConfigsRequest, DescribeConfigsResponse, DescribeLogDirsRequest, DescribeLogDirsResponse, FetchRequest, FetchResponse, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, InitProducerIdRequest, InitProducerIdResponse, ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, ProduceRequest, ProduceResponse};
+use net_wire::messages::{AlterConfigsRequest, AlterConfigsResponse, ApiVersionsRequest, ApiVersionsResponse, CreatePartitionsRequest, CreatePartitionsResponse, CreateTopicsRequest, CreateTopicsResponse, DeleteRecordsRequest, DeleteRecordsResponse, DeleteTopicsRequest, DeleteTopicsResponse, DescribeClusterRequest, DescribeClusterResponse, DescribeConfigsRequest, DescribeConfigsResponse, DescribeLogDirsRequest, DescribeLogDirsResponse, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse, FetchRequest, FetchResponse, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, InitProducerIdRequest, InitProducerIdResponse, ListConfigResourcesRequest, ListConfigResourcesResponse, ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, ProduceRequest, ProduceResponse};
 use net_wire::{Message, Reader, Writer};
 
 macro_rules! choose {
@@ -28,10 +28,12 @@ fuzz_target!(|data: &[u8]| {
         CreatePartitionsRequest CreatePartitionsResponse CreateTopicsRequest CreateTopicsResponse
         DeleteRecordsRequest DeleteRecordsResponse DeleteTopicsRequest DeleteTopicsResponse
         DescribeClusterRequest DescribeClusterResponse DescribeConfigsRequest DescribeConfigsResponse
-        DescribeLogDirsRequest DescribeLogDirsResponse FetchRequest FetchResponse
-        IncrementalAlterConfigsRequest IncrementalAlterConfigsResponse InitProducerIdRequest
-        InitProducerIdResponse ListOffsetsRequest ListOffsetsResponse MetadataRequest MetadataResponse
-        OffsetForLeaderEpochRequest OffsetForLeaderEpochResponse ProduceRequest ProduceResponse);
+        DescribeLogDirsRequest DescribeLogDirsResponse DescribeTopicPartitionsRequest
+        DescribeTopicPartitionsResponse FetchRequest FetchResponse IncrementalAlterConfigsRequest
+        IncrementalAlterConfigsResponse InitProducerIdRequest InitProducerIdResponse
+        ListConfigResourcesRequest ListConfigResourcesResponse ListOffsetsRequest ListOffsetsResponse
+        MetadataRequest MetadataResponse OffsetForLeaderEpochRequest OffsetForLeaderEpochResponse
+        ProduceRequest ProduceResponse);
 });
 
 fn read<'a, M: Message<'a> + Debug>(version: u8, body: &'a [u8]) -> Option<(i16, M)> {

@@ -146,7 +146,7 @@ impl Broker {
         fs::write(self.configuration(), text).expect("a file can be written in the test's folder");
         let mut format = Command::new(binary::path());
         format.arg("format").arg("--config").arg(self.configuration());
-        format.arg("--data-dir").arg(self.data_folder());
+        format.arg("--data-dir").arg(self.data_folder()).current_dir(self.folder.path());
         let _ = programs::run(format, b"", Duration::from_secs(START_SECONDS_MAX));
     }
 
@@ -239,7 +239,13 @@ impl Broker {
         Stats::next_from(&self.stats_path())
     }
 
-    /// The folder that holds its partitions.
+    /// The folder that it runs in: what a configuration names without a leading `/` is in it.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The folder that holds its partitions, unless it is configured otherwise.
     #[must_use]
     pub fn data_folder(&self) -> PathBuf {
         self.folder.path().join("data")

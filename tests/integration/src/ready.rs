@@ -1,6 +1,7 @@
 //! The one line that `serve --json` prints.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 /// What a broker says once it serves.
 #[derive(Clone, Debug, serde::Deserialize)]
@@ -15,6 +16,8 @@ pub struct Ready {
     pub endpoints: Vec<Endpoint>,
     /// Its listeners, in the order of the configuration.
     pub listeners: Vec<Listener>,
+    /// Where its partitions lie.
+    pub log_directories: Vec<LogDirectory>,
     /// What it found in its folder.
     pub recovery: Recovery,
 }
@@ -39,6 +42,17 @@ pub struct Endpoint {
     pub cpu: u32,
     /// Address and port.
     pub address: SocketAddr,
+}
+
+/// A log directory.
+#[derive(Clone, Debug, serde::Deserialize)]
+pub struct LogDirectory {
+    /// Its folder.
+    pub path: PathBuf,
+    /// Whether it is in use.
+    pub online: bool,
+    /// Partitions that are known to lie in it.
+    pub partitions: u64,
 }
 
 /// What opening the folder took.
@@ -75,10 +89,12 @@ mod tests {
             {"broker_id":1000,"shard":0,"cpu":0,"address":"127.0.0.1:9092"},
             {"broker_id":1001,"shard":1,"cpu":1,"address":"127.0.0.1:9093"}],
             "listeners":[{"name":"PLAINTEXT","protocol":"PLAINTEXT","bound":["0.0.0.0:9092","0.0.0.0:9093"],"endpoints":[]}],
+            "log_directories":[{"path":"/data","online":true,"partitions":3}],
             "recovery":{"clean":true,"partitions":0,"offline":0,"scanned_bytes":0,"ms":12}}"#;
         let ready: Ready = serde_json::from_str(line).unwrap();
         assert_eq!(ready.bootstrap(), "127.0.0.1:9092,127.0.0.1:9093");
         assert_eq!(ready.endpoints[1].broker_id, 1001);
+        assert!(ready.log_directories[0].online && ready.log_directories[0].partitions == 3);
         assert_eq!((&*ready.listeners[0].name, ready.listeners[0].bound[1].port()), ("PLAINTEXT", 9093));
     }
 }

@@ -22,10 +22,12 @@ use net_wire::messages::{
     CreatePartitionsRequest, CreatePartitionsResponse, CreateTopicsRequest, CreateTopicsResponse,
     DeleteRecordsRequest, DeleteRecordsResponse, DeleteTopicsRequest, DeleteTopicsResponse,
     DescribeClusterRequest, DescribeClusterResponse, DescribeConfigsRequest, DescribeConfigsResponse,
-    DescribeLogDirsRequest, DescribeLogDirsResponse, FetchRequest, FetchResponse,
-    IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, InitProducerIdRequest,
-    InitProducerIdResponse, ListOffsetsRequest, ListOffsetsResponse, MetadataRequest, MetadataResponse,
-    OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, ProduceRequest, ProduceResponse,
+    DescribeLogDirsRequest, DescribeLogDirsResponse, DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse, FetchRequest, FetchResponse, IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse, InitProducerIdRequest, InitProducerIdResponse,
+    ListConfigResourcesRequest, ListConfigResourcesResponse, ListOffsetsRequest, ListOffsetsResponse,
+    MetadataRequest, MetadataResponse, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse,
+    ProduceRequest, ProduceResponse,
 };
 use net_wire::{ApiKey, ErrorCode, Uuid, config_resource};
 
@@ -226,6 +228,21 @@ fn a_topics_settings_are_described_in_every_version() {
 }
 
 #[test]
+fn what_has_settings_is_listed_in_every_version() {
+    let mut setting = Setting::new("versions-listed-settings");
+    for version in versions(ApiKey::ListConfigResources) {
+        let request = ListConfigResourcesRequest { resource_types: Vec::new() };
+        let answer = setting.connection.ask(version, &request);
+        let response: ListConfigResourcesResponse<'_> = answer.body();
+        assert_eq!(response.error_code, ErrorCode::NONE, "v{version}");
+        let listed = &response.config_resources;
+        let topic = listed.iter().find(|listed| listed.resource_type == config_resource::TOPIC);
+        let expected = (version >= 1).then_some(TOPIC);
+        assert_eq!(topic.map(|topic| topic.resource_name), expected, "v{version}: {listed:?}");
+    }
+}
+
+#[test]
 fn a_topics_settings_are_replaced_in_every_version() {
     let mut setting = Setting::new("versions-replaced-settings");
     for (version, value) in versions(ApiKey::AlterConfigs).zip(["60000", "70000", "80000"]) {
@@ -300,6 +317,14 @@ fn the_cluster_is_described_in_every_version() {
             "v{version}"
         );
         assert_eq!(response.topics[0].partitions[0].leader_id, setting.leader, "v{version}");
+    }
+    for version in versions(ApiKey::DescribeTopicPartitions) {
+        let request = DescribeTopicPartitionsRequest::default();
+        let answer = setting.connection.ask(version, &request);
+        let response: DescribeTopicPartitionsResponse<'_> = answer.body();
+        let described = &response.topics[0];
+        assert_eq!((described.name, described.topic_id), (Some(TOPIC), setting.topic_id), "v{version}");
+        assert_eq!(described.partitions[0].leader_id, setting.leader, "v{version}");
     }
     for version in versions(ApiKey::DescribeCluster) {
         let answer = setting.connection.ask(version, &DescribeClusterRequest::default());

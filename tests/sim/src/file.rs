@@ -69,7 +69,7 @@ impl DirectFile for SimFile {
         let (machine, open) = (self.seat.boot.machine, self.open.clone());
         let FileId(file) = open.file;
         self.seat.world(|world| world.record(Event::FlushStarted { machine, file }));
-        let covered = self.seat.disk(|disk, _| disk.flush_marks(open.file));
+        let covered = self.seat.disk(|disk, _| disk.flush_marks(&open));
         let flushed = self.seat.operate_early(
             |latency| &latency.flush,
             move |world| {

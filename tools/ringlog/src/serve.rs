@@ -7,6 +7,8 @@ mod descriptors;
 mod folder;
 mod listener;
 mod listeners;
+mod log_directories;
+mod log_folders;
 mod options;
 mod run;
 mod stats;
@@ -21,8 +23,8 @@ use crate::numbers::number;
 
 pub(crate) use checked::{Planned, plan, plan_text};
 pub(crate) use config_file::read_file;
-pub(crate) use folder::{DataFolder, FileIo, prepare};
-pub(crate) use options::node_and_folder;
+pub(crate) use folder::{DataFolder, FileIo, Formatted, format};
+pub(crate) use options::{FormatOptions, format_options};
 
 /// What `ringlog serve` is told.
 #[derive(Args, Clone, Debug, Default)]

@@ -112,3 +112,92 @@ fn a_drive_without_direct_io_is_left_as_it_was_found() {
         assert!(is_empty(below.path()), "{arguments:?}");
     }
 }
+
+/// A configuration with these log directories.
+fn configure(folder: &Path, log_dirs: &str) {
+    let text = format!("data_dir = \"data\"\nlisten = \"127.0.0.1:0\"\n[kafka]\nlog.dirs = \"{log_dirs}\"\n");
+    fs::write(folder.join("ringlog.toml"), text).unwrap();
+}
+
+const FORMAT: [&str; 3] = ["format", "--config", "ringlog.toml"];
+const SERVE: [&str; 3] = ["serve", "--config", "ringlog.toml"];
+
+fn formatted(folder: &Path, log_dirs: &str) {
+    configure(folder, log_dirs);
+    let (code, said) = refusal(folder, &FORMAT);
+    assert_eq!(code, Some(0), "{said}");
+}
+
+#[test]
+fn log_directories_that_are_one_or_none_are_wrong_usage() {
+    let below = harness::folder();
+    for (log_dirs, expected) in [
+        ("d1,d2,d1", "names a folder twice"),
+        ("d1,./d1", "names a folder twice"),
+        ("d1/x,d1", "lies within"),
+        ("d1,data/x", "lies within"),
+        (".,d1", "lies within"),
+        ("d1,,d2", "none of them empty"),
+        ("", "none of them empty"),
+    ] {
+        configure(below.path(), log_dirs);
+        let (code, said) = refusal(below.path(), &FORMAT);
+        assert_eq!(code, Some(2), "{log_dirs}: {said}");
+        assert!(said.contains(expected), "{said}");
+        assert_eq!(fs::read_dir(below.path()).unwrap().count(), 1, "{log_dirs}: nothing but the file");
+    }
+}
+
+#[test]
+fn a_new_log_directory_is_used_once_it_is_formatted_and_only_an_empty_one_is() {
+    let below = harness::folder();
+    formatted(below.path(), "d1");
+    configure(below.path(), "d1,d2");
+    for make in [false, true] {
+        if make {
+            fs::create_dir(below.path().join("d2")).unwrap();
+        }
+        let (code, said) = refusal(below.path(), &SERVE);
+        assert_eq!(code, Some(3), "{said}");
+        assert!(said.contains("d2 is not formatted") && said.contains("ringlog format"), "{said}");
+    }
+    fs::write(below.path().join("d2/photo.jpg"), "x").unwrap();
+    let (code, said) = refusal(below.path(), &FORMAT);
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("d2 holds `photo.jpg`"), "{said}");
+    assert!(!below.path().join("d2/format.toml").exists());
+}
+
+#[test]
+fn a_log_directory_of_another_cluster_is_refused() {
+    let below = harness::folder();
+    let (code, said) = refusal(below.path(), &["format", "--data-dir", "other"]);
+    assert_eq!(code, Some(0), "{said}");
+    formatted(below.path(), "d1");
+    configure(below.path(), "d1,other");
+    for arguments in [FORMAT, SERVE] {
+        let (code, said) = refusal(below.path(), &arguments);
+        assert_eq!(code, Some(3), "{said}");
+        assert!(said.contains("other: it belongs to"), "{said}");
+    }
+}
+
+/// What a partition with records leaves in a directory.
+fn put_records(directory: &Path) {
+    let partition = directory.join("topics/yMjIyMjIyMjIyMjIyMjIyA/0");
+    fs::create_dir_all(&partition).unwrap();
+    fs::write(partition.join("00000000000000000000.log"), "records").unwrap();
+}
+
+#[test]
+fn a_folder_with_records_that_is_left_out_is_wrong_usage_and_keeps_them() {
+    let below = harness::folder();
+    formatted(below.path(), "data,d1,d2");
+    put_records(&below.path().join("data"));
+    configure(below.path(), "d1,d2");
+    let (code, said) = refusal(below.path(), &SERVE);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("data holds partitions and is not in log.dirs"), "{said}");
+    assert!(said.contains("move the folders"), "the way out is told: {said}");
+    assert!(below.path().join("data/topics/yMjIyMjIyMjIyMjIyMjIyA/0/00000000000000000000.log").exists());
+}

@@ -10,6 +10,7 @@ use super::*;
 use crate::checkpoint::Entry;
 use crate::checkpoint::testing::{entry, partition};
 use crate::config::StoreConfig;
+use crate::resources::Resources;
 use crate::shard::Shard;
 
 /// More than a frame of an image takes: each entry of this size has one of its own.
@@ -38,7 +39,8 @@ impl Machine {
         let nothing =
             FoundSlots { entries: Entries::new(), elsewhere: BTreeSet::new(), slot: None, image: 0 };
         let unused = Checkpointer::new(0, SlotWriter::new(nothing), Entries::new());
-        Ok((Shard::new(io, config, layout, unused), found))
+        let resources = Resources::new(&config);
+        Ok((Shard::new(io, config, resources, layout, unused), found))
     }
 
     /// Starts anew and writes an image with what was found and these entries, given `time` for it.

@@ -25,6 +25,10 @@ const UNWRITTEN_WINDOW_BYTES: usize = 1 << 20;
 /// The segments in a partition's folder and their sizes.
 pub(super) struct OnDisk {
     folder: PathBuf,
+    /// Whether the folder is there.
+    is_there: bool,
+    /// Whether a file was made ready for the next segment.
+    has_next: bool,
     sizes: BTreeMap<SegmentId, u64>,
     /// The segments that have an index beside them, or had.
     indexes: BTreeSet<SegmentId>,
@@ -42,14 +46,34 @@ pub(super) enum ClosedEnd {
 impl OnDisk {
     /// Lists the segments in `folder`; none where it isn't there.
     pub(super) async fn list<I: Io>(io: &I, folder: &Path) -> Result<Self, DiskError> {
-        let files = match io.list_files(folder).await {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            files => files.map_err(disk(DiskOperation::ListFolder, folder))?,
+        let listed = match io.list_files(folder).await {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            files => Some(files.map_err(disk(DiskOperation::ListFolder, folder))?),
         };
+        let (is_there, files) = (listed.is_some(), listed.unwrap_or_default());
+        let next = layout::next_segment(folder);
+        let has_next = files.iter().any(|(name, _)| next.ends_with(name));
         let segments =
             files.iter().filter_map(|(name, size)| Some((SegmentId(layout::segment_base(name)?), *size)));
         let indexes = files.iter().filter_map(|(name, _)| layout::index_base(name).map(SegmentId));
-        Ok(Self { folder: folder.to_owned(), sizes: segments.collect(), indexes: indexes.collect() })
+        let (sizes, indexes) = (segments.collect(), indexes.collect());
+        Ok(Self { folder: folder.to_owned(), is_there, has_next, sizes, indexes })
+    }
+
+    pub(super) fn is_there(&self) -> bool {
+        self.is_there
+    }
+
+    /// Whether there is nothing that an append into `last` would find in its way.
+    pub(super) fn ends_with(&self, last: SegmentId) -> bool {
+        let is_behind = self.sizes.last_key_value().is_some_and(|(segment, _)| *segment > last);
+        let has_index = self.indexes.last().is_some_and(|index| *index >= last);
+        !is_behind && !has_index && !self.has_next
+    }
+
+    /// Whether the segment has a file.
+    pub(super) fn has(&self, segment: SegmentId) -> bool {
+        self.sizes.contains_key(&segment)
     }
 
     pub(super) fn segments(&self) -> BTreeSet<SegmentId> {

@@ -38,6 +38,11 @@ impl<I: Io> Scanned<I> {
         self.segments.last().expect("a scan begins in a segment")
     }
 
+    /// Whether there was nothing behind where the scan began, whole or torn.
+    pub(super) fn is_nothing_new(&self) -> bool {
+        self.bytes == 0 && self.cause.is_none() && self.segments.len() == 1
+    }
+
     /// The segment that becomes active.
     pub(super) fn last_segment(&self) -> SegmentId {
         self.last().summary.segment

@@ -11,6 +11,7 @@ use crate::checkpoint_files::read_all;
 use crate::checkpointer::Checkpointer;
 use crate::config::StoreConfig;
 use crate::layout::Layout;
+use crate::resources::Resources;
 
 /// An entry told from others by `mark`, of exactly `bytes` bytes.
 fn entry(mark: i64, bytes: u64) -> Entry {
@@ -47,7 +48,8 @@ impl Machine {
         let nothing =
             FoundSlots { entries: Entries::new(), elsewhere: BTreeSet::new(), slot: None, image: 0 };
         let unused = Checkpointer::new(0, SlotWriter::new(nothing), Entries::new());
-        (Shard::new(io, config, layout, unused), SlotWriter::new(found.into_own_slots()), marks)
+        let resources = Resources::new(&config);
+        (Shard::new(io, config, resources, layout, unused), SlotWriter::new(found.into_own_slots()), marks)
     }
 
     fn leave(&self, free: u64) {

@@ -22,7 +22,7 @@ use super::create;
 use super::files::{FilesError, Leave, MetadataFiles};
 use super::grow;
 use crate::config::{Config, ListenerConfig};
-use crate::disk_space::{self, DiskSpace};
+use crate::disk_space::DiskSpaces;
 use crate::endpoint;
 use crate::format::Identity;
 use crate::node::{ControlSeat, Ended, ListenerTold, NodeError, ShardEnd};
@@ -44,18 +44,19 @@ impl From<FilesError> for NodeError {
 /// Why it didn't start, or has failed. The node is told too.
 pub async fn run_control<I: Io>(io: I, seat: ControlSeat) -> Result<(), NodeError> {
     let ended = seat.ended.clone();
-    let result = run(io, seat).await;
+    // It is large, and made once.
+    let result = Box::pin(run(io, seat)).await;
     // There is room for every part's end; nobody listening is fine.
     let _nobody_listens = ended.try_send(Ended { shard: None, result: result.clone() });
     result
 }
 
 async fn run<I: Io>(io: I, mut seat: ControlSeat) -> Result<(), NodeError> {
-    let (folder, watermarks) = (&seat.config.data_folder, seat.config.watermarks);
-    let mut watch = disk_space::Watch::new(io.clone(), folder, watermarks, seat.disk_space.clone());
-    watch.look().await;
     let watching = Tasks::new();
-    watching.spawn(&io, watch.run());
+    for mut watch in seat.disk_spaces.watches(&io, seat.config.watermarks) {
+        watch.look().await;
+        watching.spawn(&io, watch.run());
+    }
     let started = start(&io, &mut seat).await;
     let mut control = match started {
         Ok(control) => control,
@@ -104,7 +105,7 @@ fn told_here(image: &Image, config: &Config) -> Vec<ListenerTold> {
 /// Recovers the metadata, waits for the shards to listen, and registers the node.
 async fn start<I: Io>(io: &I, seat: &mut ControlSeat) -> Result<Control<I>, NodeError> {
     let mut control = Control::open(io.clone(), &seat.config, &seat.identity).await?;
-    control.disk_space = seat.disk_space.clone();
+    control.disk_spaces = seat.disk_spaces.clone();
     control.turn().await?;
     if !control.leadership.active {
         return Err(NodeError::Metadata("this node is not the only voter of its metadata quorum".to_owned()));
@@ -131,7 +132,7 @@ struct Control<I: Io> {
     io: I,
     node: engine_record::NodeId,
     incarnation: Incarnation,
-    disk_space: DiskSpace,
+    disk_spaces: DiskSpaces,
     driver: Driver,
     files: MetadataFiles<I>,
     image: Image,
@@ -159,7 +160,7 @@ impl<I: Io> Control<I> {
             io,
             node: config.node,
             incarnation,
-            disk_space: DiskSpace::default(),
+            disk_spaces: DiskSpaces::default(),
             driver,
             files,
             image,
@@ -284,7 +285,7 @@ impl<I: Io> Control<I> {
             return Err(ControlError::NotController);
         }
         if grows_data(command)
-            && let Err(low) = self.disk_space.check_topics()
+            && let Err(low) = self.disk_spaces.check_topics()
         {
             return Err(ControlError::LowSpace(low));
         }

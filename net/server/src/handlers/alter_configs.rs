@@ -235,7 +235,7 @@ fn plan<I: Io>(
             let topic = image.topic_named(name).ok_or(Refused::UnknownTopic)?;
             let defaults = &shard.config().broker.topic;
             let (settings, changes) = plan_changes(defaults, &topic.configs, wish)?;
-            shard.store().check_log_config(&settings.log_config())?;
+            shard.directories().check_log_config(&settings.log_config())?;
             Ok(Some(AlterTopic { id: topic.id, others: wish.others, changes }))
         }
         Named::Broker | Named::EveryBroker if wish.changes.is_empty() => Ok(None),

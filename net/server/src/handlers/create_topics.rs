@@ -175,7 +175,7 @@ fn wish<I: Io>(shard: &Shard<I>, topic: &CreatableTopic<'_>, validate_only: bool
     let configs = configs(topic)?;
     let defaults = &shard.config().broker.topic;
     let settings = defaults.with(configs.iter().map(|(name, value)| (name.as_str(), value.as_str())))?;
-    shard.store().check_log_config(&settings.log_config())?;
+    shard.directories().check_log_config(&settings.log_config())?;
     let placement = placement(topic, shard.config().broker.num_partitions)?;
     let new = NewTopic { name: topic.name.to_owned(), placement, configs, validate_only };
     Ok(Wish { new, settings })

@@ -17,7 +17,7 @@ use crate::hooks::{Decision, Operation, Resource, authorize};
 use crate::partition::Partition;
 use crate::reply_memory;
 use crate::response::{CloseReason, Response};
-use crate::shard::{LogDirectory, Shard};
+use crate::shard::{DirectoryLogs, Shard};
 use crate::turns::Turns;
 
 /// What is told of a directory. Where its space isn't known it isn't in use any more.
@@ -41,8 +41,8 @@ pub(crate) async fn handle<I: Io>(
     let asked = each_once(shard, &body).await;
     let mut directories = Vec::new();
     for directory in shard.log_directories() {
-        // Why it isn't known is logged by who watches it.
-        let space = shard.io().space(&directory.path).await.ok();
+        // Why it isn't known is logged by who watches it. One that is offline has nobody to ask.
+        let space = if directory.is_online { shard.io().space(&directory.path).await.ok() } else { None };
         directories.push((wanted(shard, directory, asked.as_ref()).await, space));
     }
     let bytes = directories.iter().map(|(directory, _)| told_bytes(shard, directory)).sum();
@@ -82,9 +82,9 @@ async fn each_once<I: Io>(
 /// The directory with those of its partitions that are asked for.
 async fn wanted<I: Io>(
     shard: &Shard<I>,
-    directory: LogDirectory<I>,
+    directory: DirectoryLogs<I>,
     asked: Option<&BTreeSet<TopicPartition>>,
-) -> LogDirectory<I> {
+) -> DirectoryLogs<I> {
     let Some(asked) = asked else { return directory };
     let mut partitions = Vec::with_capacity(asked.len().min(directory.partitions.len()));
     let mut turns = Turns::new(shard.io());
@@ -94,11 +94,11 @@ async fn wanted<I: Io>(
             partitions.push(partition);
         }
     }
-    LogDirectory { partitions, ..directory }
+    DirectoryLogs { partitions, ..directory }
 }
 
 /// What a directory takes in the answer while that is made, at most, in bytes.
-fn told_bytes<I: Io>(shard: &Shard<I>, directory: &LogDirectory<I>) -> u64 {
+fn told_bytes<I: Io>(shard: &Shard<I>, directory: &DirectoryLogs<I>) -> u64 {
     let image = shard.image();
     let topics = by_topic(directory)
         .map(|(id, partitions)| (image.topic(id).map_or(0, |topic| topic.name.len()), partitions.len()));
@@ -118,13 +118,13 @@ fn bytes_of(path: usize, topics: impl Iterator<Item = (usize, usize)>) -> usize 
 }
 
 /// The partitions of a directory, topic by topic.
-fn by_topic<I: Io>(directory: &LogDirectory<I>) -> impl Iterator<Item = (TopicId, &[Rc<Partition<I>>])> {
+fn by_topic<I: Io>(directory: &DirectoryLogs<I>) -> impl Iterator<Item = (TopicId, &[Rc<Partition<I>>])> {
     let topic_of = |partition: &Rc<Partition<I>>| partition.log().topic_partition().topic;
     let each = directory.partitions.chunk_by(move |one, next| topic_of(one) == topic_of(next));
     each.filter_map(move |partitions| Some((topic_of(partitions.first()?), partitions)))
 }
 
-async fn topics<I: Io>(shard: &Shard<I>, directory: &LogDirectory<I>) -> Vec<ToldTopic> {
+async fn topics<I: Io>(shard: &Shard<I>, directory: &DirectoryLogs<I>) -> Vec<ToldTopic> {
     let mut topics = Vec::new();
     let mut turns = Turns::new(shard.io());
     for (id, partitions) in by_topic(directory) {

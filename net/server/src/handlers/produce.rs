@@ -248,7 +248,7 @@ async fn append<I: Io>(
     if acks == Acks::All && !partition.has_min_insync() {
         return Err(ErrorCode::NOT_ENOUGH_REPLICAS.into());
     }
-    if let Err(low) = shard.disk_space().check_records() {
+    if let Err(low) = partition.disk_space().check_records() {
         shard.metrics().record_refused_for_space();
         return Err(Failed::because(ErrorCode::KAFKA_STORAGE_ERROR, low));
     }

@@ -57,6 +57,9 @@ const fn milliseconds(min: i64) -> (SettingKind, Values) {
     (Long, Number { unit: Milliseconds, min, max: i64::MAX })
 }
 
+/// What `log.dirs` takes.
+const FOLDERS: &str = "folders with commas between, none of them empty";
+
 /// The most that a count of 32 bits can be.
 const COUNT_MAX: i64 = u32::MAX as i64;
 
@@ -95,7 +98,7 @@ pub(super) static TOPIC: [TopicEntry; 14] = [
 
 /// By name.
 #[rustfmt::skip]
-pub(super) static BROKER: [BrokerEntry; 16] = [
+pub(super) static BROKER: [BrokerEntry; 18] = [
     broker("advertised.listeners", (List, Written("addresses as NAME://HOST:PORT")),
         "Where clients of each listener are told to come, as NAME://HOST:PORT: shard i is at the port i above, or there is one for each shard. Without: where they have come to."),
     broker("auto.create.topics.enable", (Boolean, Flag),
@@ -110,6 +113,10 @@ pub(super) static BROKER: [BrokerEntry; 16] = [
         "The protocol of each listener, as NAME:PROTOCOL with commas between; PLAINTEXT is served."),
     broker("listeners", (List, Written("addresses as NAME://HOST:PORT")),
         "Where the broker listens, as NAME://HOST:PORT with commas between; shard i listens on the port i above."),
+    broker("log.dir", (List, Written(FOLDERS)),
+        "The folder that holds partitions, where log.dirs doesn't say."),
+    broker("log.dirs", (List, Written(FOLDERS)),
+        "The folders that hold partitions, with commas between; each partition lies in one. Unless they are named, the data folder holds them."),
     broker("log.retention.check.interval.ms", milliseconds(1),
         "How long between two looks for records to be deleted, in milliseconds."),
     broker("log.retention.hours", (Int, Limit(Hours)),

@@ -140,10 +140,13 @@ impl BrokerSettings {
                 Some(entry) => {
                     self.synonyms(entry).into_iter().skip_while(|synonym| synonym.name != name).collect()
                 }
+                None if ["log.dir", "log.dirs"].contains(&name) => self.log_dirs_synonyms(name),
                 None => self.own_synonyms(name),
             };
             let is_here = synonyms.first().is_some_and(|first| first.name == name);
-            let value = is_here.then(|| self.value(name));
+            // The data folder has the place of log directories that nobody names, and no setting's name.
+            let is_told = if name == "log.dirs" { !self.log_dirs.is_empty() } else { is_here };
+            let value = is_told.then(|| self.value(name));
             DescribedSetting { name, value, source: source(&synonyms), kind, documentation, synonyms }
         });
         described.collect()
@@ -161,6 +164,21 @@ impl BrokerSettings {
             synonyms.push(Synonym { name, value, source: SettingSource::Default });
         }
         synonyms
+    }
+
+    /// The two names of the log directories, and what stands for them where neither is written.
+    fn log_dirs_synonyms(&self, name: &'static str) -> Vec<Synonym> {
+        let names = if name == "log.dir" { &["log.dir"][..] } else { &["log.dirs", "log.dir"] };
+        let written: Vec<_> = names.iter().filter_map(|name| self.written_synonym(name)).collect();
+        if !written.is_empty() || name == "log.dir" || self.log_dirs.is_empty() {
+            return written;
+        }
+        vec![Synonym { name, value: self.log_dirs_written(), source: SettingSource::Default }]
+    }
+
+    fn log_dirs_written(&self) -> String {
+        let folders: Vec<_> = self.log_dirs.iter().map(|folder| folder.display().to_string()).collect();
+        folders.join(",")
     }
 
     fn own_synonyms(&self, name: &'static str) -> Vec<Synonym> {
@@ -185,6 +203,7 @@ impl BrokerSettings {
             "listeners" => or(&self.listeners.listeners, LISTENERS_DEFAULT),
             "advertised.listeners" => or(&self.listeners.advertised, ""),
             "listener.security.protocol.map" => or(&self.listeners.protocols, PROTOCOLS_DEFAULT),
+            "log.dir" | "log.dirs" => self.log_dirs_written(),
             "fetch.max.bytes" => self.fetch_bytes_max.to_string(),
             "socket.request.max.bytes" => self.request_bytes_max.to_string(),
             "max.connections" => self.connections_max.to_string(),

@@ -197,3 +197,37 @@ fn every_setting_that_is_refused_is_told() {
     assert_eq!(told, [count, "unknown setting `zebra`"]);
     assert_eq!((settings.num_partitions, settings.topic.segment_bytes), (1, 1 << 20));
 }
+
+#[test]
+fn log_directories_are_a_list_and_the_list_counts_before_the_one() {
+    let folders = |given: &[(&str, &str)]| {
+        let all = broker(given).unwrap().log_dirs;
+        all.into_iter().map(|folder| folder.to_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(folders(&[]), Vec::<String>::new());
+    assert_eq!(folders(&[("log.dirs", "/a, /b c ,d")]), ["/a", "/b c", "d"]);
+    assert_eq!(folders(&[("log.dirs", "/a"), ("log.dir", "/b")]), ["/a"]);
+    assert_eq!(folders(&[("log.dir", "/b")]), ["/b"]);
+    for wrong in ["", "/a,,/b", "/a,", " , /b"] {
+        let refused = broker(&[("log.dirs", wrong)]).unwrap_err().to_string();
+        assert!(refused.ends_with("is not folders with commas between, none of them empty"), "{refused}");
+    }
+}
+
+#[test]
+fn the_log_directories_in_use_are_told_whoever_named_them() {
+    let told = |settings: &BrokerSettings, name: &str| {
+        let all = settings.describe(|_| true);
+        let setting = found(&all, name).clone();
+        (setting.value, setting.source.code(), setting.synonyms.len())
+    };
+    let one = broker(&[("log.dir", "/a")]).unwrap();
+    assert_eq!(told(&one, "log.dirs"), (Some("/a".to_owned()), 4, 1));
+    assert_eq!(told(&one, "log.dir"), (Some("/a".to_owned()), 4, 1));
+    let both = broker(&[("log.dirs", "/a,/b"), ("log.dir", "/c")]).unwrap();
+    assert_eq!(told(&both, "log.dirs"), (Some("/a,/b".to_owned()), 4, 2));
+    let none = BrokerSettings { log_dirs: vec!["/data".into()], ..BrokerSettings::default() };
+    assert_eq!(told(&none, "log.dirs"), (Some("/data".to_owned()), 5, 1));
+    assert_eq!(told(&none, "log.dir"), (None, 5, 0));
+    assert_eq!(told(&BrokerSettings::default(), "log.dirs"), (None, 5, 0));
+}

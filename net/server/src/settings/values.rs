@@ -2,6 +2,7 @@
 
 use core::fmt;
 use core::time::Duration;
+use std::path::PathBuf;
 
 use engine_record::TimestampType;
 use replication::leader::FlushMode;
@@ -205,6 +206,13 @@ impl Given<'_> {
             "async" => Ok(FlushMode::Async),
             _ => Err(self.wrong()),
         }
+    }
+
+    /// Folders with commas between them.
+    pub(super) fn folders(self) -> Result<Vec<PathBuf>, SettingError> {
+        let folders = self.value.split(',').map(str::trim);
+        let is_any_wrong = folders.clone().any(|folder| folder.is_empty() || folder.contains('\0'));
+        if is_any_wrong { Err(self.wrong()) } else { Ok(folders.map(PathBuf::from).collect()) }
     }
 
     /// Accepts the one value that is carried out.

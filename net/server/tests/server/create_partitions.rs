@@ -48,7 +48,7 @@ async fn grow(client: &mut Client, version: i16, topic: CreatePartitionsTopic<'_
     (*code, words.clone())
 }
 
-async fn grows(node: &Node, name: &str, count: i32) {
+pub(crate) async fn grows(node: &Node, name: &str, count: i32) {
     let told = grow(&mut node.connect(0).await, NEWEST, more(name, count)).await;
     assert_eq!(told, (ErrorCode::NONE, String::new()));
 }

@@ -1,8 +1,9 @@
 //! A node in the simulator.
 
+use core::cell::RefCell;
 use core::time::Duration;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use engine_io::{Io, deadline};
@@ -10,6 +11,7 @@ use engine_record::NodeId;
 use engine_store::FlushScope;
 use net_server::config::{Config, Limits, ListenerConfig, Routing};
 use net_server::format::{Unformatted, prepare};
+use net_server::log_directories::{self, LogDirectory, Named, Prepared};
 use net_server::node::{Ended, NodeError, NodeHandle, Opened, Started, assemble};
 use net_server::settings::BrokerSettings;
 use net_server::{ShardSnapshot, Watermarks, run_control, run_shard};
@@ -32,6 +34,15 @@ pub(crate) struct Setting {
     pub(crate) machine: SimNode,
     /// What clients run on.
     pub(crate) io: SimIo,
+    /// The log directories; the data folder alone where there are none.
+    directories: RefCell<Vec<PathBuf>>,
+}
+
+impl Setting {
+    /// Has the next start use these log directories.
+    pub(crate) fn set_directories(&self, directories: &[&str]) {
+        self.directories.replace(directories.iter().map(PathBuf::from).collect());
+    }
 }
 
 /// A node that serves. Dropping it ends it without order.
@@ -67,9 +78,21 @@ pub(crate) fn config_with(shards: u16, settings: &[(&str, &str)]) -> Config {
 
 /// Runs `test` on a node that was just formatted and started.
 pub(crate) fn on_node(seed: u64, config: Config, test: impl AsyncFnOnce(Node)) {
+    on_node_with_directories(seed, config, &[FOLDER], test);
+}
+
+/// The same with other log directories than the data folder.
+pub(crate) fn on_node_with_directories(
+    seed: u64,
+    config: Config,
+    named: &[&str],
+    test: impl AsyncFnOnce(Node),
+) {
     let sim = Sim::new(seed);
     let (machine, clients) = (sim.node(), sim.node());
-    let setting = Rc::new(Setting { sim, machine, io: clients.io() });
+    let directories = RefCell::new(Vec::new());
+    let setting = Rc::new(Setting { sim, machine, io: clients.io(), directories });
+    setting.set_directories(named);
     let run = async {
         let node = start(Rc::clone(&setting), config).await.expect("a new node starts");
         test(node).await;
@@ -83,10 +106,19 @@ pub(crate) fn on_node(seed: u64, config: Config, test: impl AsyncFnOnce(Node)) {
 /// Why it does not start.
 pub(crate) async fn start(setting: Rc<Setting>, config: Config) -> Result<Node, NodeError> {
     let control_io = setting.machine.io();
-    let (identity, _) = prepare(&control_io, Path::new(FOLDER), config.node, Unformatted::Create)
+    let folder = Path::new(FOLDER);
+    let (identity, is_new) = prepare(&control_io, folder, config.node, Unformatted::Create)
         .await
         .expect("the folder is the node's");
-    let (seats, control, mut handle) = assemble(&config, &identity, FlushScope::PerFile);
+    let named: Vec<_> = setting.directories.borrow().iter().map(Named::new).collect();
+    if is_new {
+        let formatted = log_directories::format(&control_io, &identity, folder, &named).await;
+        formatted.expect("the folders are new");
+    }
+    let prepared = log_directories::prepare(&control_io, &identity, folder, &named).await;
+    let directories: Vec<_> =
+        prepared.expect("the directories are the node's").into_iter().map(directory).collect();
+    let (seats, control, mut handle) = assemble(&config, &identity, &directories);
     let mut tasks = Vec::new();
     let io = control_io.clone();
     // How each part ended is told through the handle.
@@ -98,6 +130,10 @@ pub(crate) async fn start(setting: Rc<Setting>, config: Config) -> Result<Node, 
     }
     let started = within(&setting, "the node's start", handle.started()).await?;
     Ok(Node { setting, config, handle, started, tasks })
+}
+
+fn directory(Prepared { path, offline }: Prepared) -> LogDirectory {
+    LogDirectory { offline, ..LogDirectory::online(path, FlushScope::PerFile) }
 }
 
 /// Waits for what must happen in bounded time.

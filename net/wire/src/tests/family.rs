@@ -85,12 +85,16 @@ families! {
     DescribeConfigsResponse: ours::DescribeConfigsResponse<'a>;
     DescribeLogDirsRequest: ours::DescribeLogDirsRequest<'a>;
     DescribeLogDirsResponse: ours::DescribeLogDirsResponse<'a>;
+    DescribeTopicPartitionsRequest: ours::DescribeTopicPartitionsRequest<'a>;
+    DescribeTopicPartitionsResponse: ours::DescribeTopicPartitionsResponse<'a>;
     FetchRequest: ours::FetchRequest<'a>;
     FetchResponse: ours::FetchResponse<'a>;
     IncrementalAlterConfigsRequest: ours::IncrementalAlterConfigsRequest<'a>;
     IncrementalAlterConfigsResponse: ours::IncrementalAlterConfigsResponse<'a>;
     InitProducerIdRequest: ours::InitProducerIdRequest<'a>;
     InitProducerIdResponse: ours::InitProducerIdResponse;
+    ListConfigResourcesRequest: ours::ListConfigResourcesRequest;
+    ListConfigResourcesResponse: ours::ListConfigResourcesResponse<'a>;
     ListOffsetsRequest: ours::ListOffsetsRequest<'a>;
     ListOffsetsResponse: ours::ListOffsetsResponse<'a>;
     MetadataRequest: ours::MetadataRequest<'a>;
@@ -109,10 +113,12 @@ macro_rules! for_every_message {
             CreatePartitionsRequest CreatePartitionsResponse CreateTopicsRequest CreateTopicsResponse
             DeleteRecordsRequest DeleteRecordsResponse DeleteTopicsRequest DeleteTopicsResponse
             DescribeClusterRequest DescribeClusterResponse DescribeConfigsRequest DescribeConfigsResponse
-            DescribeLogDirsRequest DescribeLogDirsResponse FetchRequest FetchResponse
-            IncrementalAlterConfigsRequest IncrementalAlterConfigsResponse InitProducerIdRequest
-            InitProducerIdResponse ListOffsetsRequest ListOffsetsResponse MetadataRequest MetadataResponse
-            OffsetForLeaderEpochRequest OffsetForLeaderEpochResponse ProduceRequest ProduceResponse)
+            DescribeLogDirsRequest DescribeLogDirsResponse DescribeTopicPartitionsRequest
+            DescribeTopicPartitionsResponse FetchRequest FetchResponse IncrementalAlterConfigsRequest
+            IncrementalAlterConfigsResponse InitProducerIdRequest InitProducerIdResponse
+            ListConfigResourcesRequest ListConfigResourcesResponse ListOffsetsRequest ListOffsetsResponse
+            MetadataRequest MetadataResponse OffsetForLeaderEpochRequest OffsetForLeaderEpochResponse
+            ProduceRequest ProduceResponse)
     };
     ($check:ident($argument:expr): $($family:ident)*) => {
         $( $check::<crate::tests::family::$family>($argument); )*

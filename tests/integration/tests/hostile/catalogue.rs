@@ -11,6 +11,7 @@ use net_wire::messages::delete_records::{DeleteRecordsPartition, DeleteRecordsTo
 use net_wire::messages::delete_topics::DeleteTopicState;
 use net_wire::messages::describe_configs::DescribeConfigsResource;
 use net_wire::messages::describe_log_dirs::DescribableLogDirTopic;
+use net_wire::messages::describe_topic_partitions::{Cursor, TopicRequest};
 use net_wire::messages::fetch::{FetchPartition, FetchTopic};
 use net_wire::messages::incremental_alter_configs;
 use net_wire::messages::list_offsets::{ListOffsetsPartition, ListOffsetsTopic};
@@ -20,8 +21,9 @@ use net_wire::messages::produce::{PartitionProduceData, TopicProduceData};
 use net_wire::messages::{
     AlterConfigsRequest, ApiVersionsRequest, CreatePartitionsRequest, CreateTopicsRequest,
     DeleteRecordsRequest, DeleteTopicsRequest, DescribeClusterRequest, DescribeConfigsRequest,
-    DescribeLogDirsRequest, FetchRequest, IncrementalAlterConfigsRequest, InitProducerIdRequest,
-    ListOffsetsRequest, MetadataRequest, OffsetForLeaderEpochRequest, ProduceRequest,
+    DescribeLogDirsRequest, DescribeTopicPartitionsRequest, FetchRequest, IncrementalAlterConfigsRequest,
+    InitProducerIdRequest, ListConfigResourcesRequest, ListOffsetsRequest, MetadataRequest,
+    OffsetForLeaderEpochRequest, ProduceRequest,
 };
 use net_wire::{ApiKey, Uuid, config_resource};
 
@@ -70,6 +72,8 @@ impl Catalogue {
                     ApiKey::IncrementalAlterConfigs => frames.push(incremental_alter_configs(version)),
                     ApiKey::CreatePartitions => frames.push(create_partitions(version)),
                     ApiKey::DescribeLogDirs => frames.push(describe_log_dirs(version)),
+                    ApiKey::DescribeTopicPartitions => frames.push(describe_topic_partitions(version)),
+                    ApiKey::ListConfigResources => frames.push(list_config_resources(version)),
                     ApiKey::DescribeCluster => frames.push(describe_cluster(version)),
                 }
             }
@@ -238,6 +242,18 @@ fn create_partitions(version: i16) -> Frame {
 fn describe_log_dirs(version: i16) -> Frame {
     let topics = Some(vec![DescribableLogDirTopic { topic: VICTIM, partitions: vec![0, 1] }]);
     plain(encode(version, 16, &DescribeLogDirsRequest { topics }))
+}
+
+fn describe_topic_partitions(version: i16) -> Frame {
+    let topics = vec![TopicRequest { name: NO_TOPIC }, TopicRequest { name: VICTIM }];
+    let cursor = Some(Cursor { topic_name: VICTIM, partition_index: 0 });
+    let request = DescribeTopicPartitionsRequest { topics, response_partition_limit: 1, cursor };
+    plain(encode(version, 17, &request))
+}
+
+fn list_config_resources(version: i16) -> Frame {
+    let resource_types = if version < 1 { Vec::new() } else { vec![config_resource::BROKER] };
+    plain(encode(version, 18, &ListConfigResourcesRequest { resource_types }))
 }
 
 fn describe_cluster(version: i16) -> Frame {

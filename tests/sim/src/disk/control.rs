@@ -47,6 +47,12 @@ impl SimDisk {
         self.with(|disk| disk.faults.fail_next_flush());
     }
 
+    /// Lets all flushes fail of files whose path `is_hit` picks. Replaces an earlier call. Chance decides what they make
+    /// durable.
+    pub fn fail_flushes(&self, is_hit: impl Fn(&Path) -> bool + 'static) {
+        self.with(|disk| disk.faults.fail_flushes(Box::new(is_hit)));
+    }
+
     /// Lets all writes fail to files whose path `is_hit` picks, after the first `after` of them. Replaces an earlier
     /// call. A small file replaced at once counts as one write of the path it will have.
     pub fn fail_writes(&self, is_hit: impl Fn(&Path) -> bool + 'static, after: u64) {

@@ -67,6 +67,7 @@ pub(crate) struct OpenFile {
 /// The changes that a flush covers: of each file those below its mark.
 pub(crate) struct FlushMarks {
     file: FileId,
+    path: Rc<Path>,
     marks: Vec<(FileId, u64)>,
 }
 
@@ -123,15 +124,20 @@ impl Disk {
     }
 
     /// What a flush that starts now covers.
-    pub(crate) fn flush_marks(&self, file: FileId) -> FlushMarks {
+    pub(crate) fn flush_marks(&self, open: &OpenFile) -> FlushMarks {
+        let file = open.file;
         let covered = |other: FileId| other == file || self.flush_covers_device;
         let files = self.files.iter().filter(|(other, _)| covered(**other));
-        FlushMarks { file, marks: files.map(|(other, state)| (*other, state.flush_mark())).collect() }
+        FlushMarks {
+            file,
+            path: Rc::clone(&open.path),
+            marks: files.map(|(other, state)| (*other, state.flush_mark())).collect(),
+        }
     }
 
     /// Ends a flush that covers the changes below the marks.
     pub(crate) fn end_flush(&mut self, covered: &FlushMarks, random: &mut Random) -> io::Result<()> {
-        let fails = self.faults.flush_fails();
+        let fails = self.faults.flush_fails(&covered.path);
         for (file, mark) in &covered.marks {
             let Some(state) = self.files.get_mut(file) else { continue };
             match (*file == covered.file, fails) {

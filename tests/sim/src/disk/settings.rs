@@ -35,6 +35,9 @@ impl Default for DiskLatency {
     }
 }
 
+/// Whether flushes of the file at a path fail.
+type FlushFault = Box<dyn Fn(&Path) -> bool>;
+
 /// Whether an operation on a path gets no descriptor.
 type DescriptorFault = Box<dyn FnMut(&Path) -> bool>;
 
@@ -42,6 +45,7 @@ type DescriptorFault = Box<dyn FnMut(&Path) -> bool>;
 #[derive(Default)]
 pub(crate) struct DiskFaults {
     flush_fails: bool,
+    flushes: Option<FlushFault>,
     writes: Option<WriteFault>,
     descriptors: Option<DescriptorFault>,
 }
@@ -56,6 +60,11 @@ impl DiskFaults {
     /// Lets the next flush of a file fail.
     pub(crate) const fn fail_next_flush(&mut self) {
         self.flush_fails = true;
+    }
+
+    /// Lets all flushes of the files that `is_hit` picks fail.
+    pub(crate) fn fail_flushes(&mut self, is_hit: FlushFault) {
+        self.flushes = Some(is_hit);
     }
 
     /// Lets writes of the files that `is_hit` picks fail, after the first `after` of them.
@@ -74,9 +83,10 @@ impl DiskFaults {
         if is_refused { Err(io::Error::from_raw_os_error(NO_DESCRIPTOR)) } else { Ok(()) }
     }
 
-    /// Whether this flush fails. Asking uses the fault up.
-    pub(crate) const fn flush_fails(&mut self) -> bool {
-        core::mem::replace(&mut self.flush_fails, false)
+    /// Whether this flush of the file fails. Asking uses up the fault of the next one.
+    pub(crate) fn flush_fails(&mut self, path: &Path) -> bool {
+        let is_next = core::mem::replace(&mut self.flush_fails, false);
+        is_next || self.flushes.as_ref().is_some_and(|is_hit| is_hit(path))
     }
 
     /// Whether this write of the file fails. Asking counts it.

@@ -1,5 +1,6 @@
-//! Topics come and go; each brings producers and consumers of its own, and some a client that changes settings.
+//! Topics come, grow and go; each brings producers and consumers of its own, and some a client that changes settings.
 
+use core::ops::Range;
 use std::rc::Rc;
 
 use engine_io::{Io, Task};
@@ -11,6 +12,7 @@ use sim::SimTask;
 
 use super::consumer::{consume, read_whole};
 use super::directory::{self, Topic};
+use super::growth::grow;
 use super::history::Event;
 use super::producer::produce;
 use super::scenario::Scenario;
@@ -40,7 +42,10 @@ async fn work(setting: Rc<Setting>, topics: u64, partitions_max: u64, batches: u
         let partitions = i32::try_from(setting.chance.pick(1..=partitions_max)).expect("partitions are few");
         let topic = create(&setting, format!("topic-{made}"), partitions).await;
         made += 1;
-        clients.extend(serve(&setting, &topic, batches));
+        clients.extend(serve(&setting, &topic, 0..topic.partitions, batches));
+        if setting.chance.one_in(3) {
+            clients.push(setting.io.spawn(grow(Rc::clone(&setting), topic.clone(), batches)));
+        }
         if setting.chance.one_in(2) {
             clients.push(setting.io.spawn(alter(Rc::clone(&setting), topic.clone())));
         }
@@ -60,10 +65,15 @@ async fn work(setting: Rc<Setting>, topics: u64, partitions_max: u64, batches: u
     }
 }
 
-/// Producers and consumers for each partition.
-fn serve(setting: &Rc<Setting>, topic: &Topic, batches: u64) -> Vec<SimTask> {
+/// Producers and consumers for each of these partitions.
+pub(super) fn serve(
+    setting: &Rc<Setting>,
+    topic: &Topic,
+    partitions: Range<i32>,
+    batches: u64,
+) -> Vec<SimTask> {
     let mut clients = Vec::new();
-    for partition in 0..topic.partitions {
+    for partition in partitions {
         for _ in 0..setting.chance.pick(1..=2) {
             let producing = produce(Rc::clone(setting), topic.clone(), partition, batches);
             clients.push(setting.io.spawn(producing));

@@ -9,11 +9,12 @@ use engine_io::{Io, deadline, first};
 use engine_record::NodeId;
 use engine_store::FlushScope;
 use net_server::config::{Config, Limits, ListenerConfig, Routing};
-use net_server::format::{Unformatted, prepare};
+use net_server::format::{Identity, Unformatted, prepare};
+use net_server::log_directories::{self, DirectoryError, LogDirectory, Named, Prepared};
 use net_server::node::{NodeHandle, assemble};
 use net_server::settings::BrokerSettings;
 use net_server::{Watermarks, run_control, run_shard};
-use sim::{CrashMode, SimNode, SimTask};
+use sim::{CrashMode, SimIo, SimNode, SimTask};
 
 use super::history::Event;
 use super::scenario::Scenario;
@@ -29,6 +30,7 @@ pub(super) struct Cluster {
     pub(super) machine: SimNode,
     setting: Rc<Setting>,
     flush_scope: FlushScope,
+    directories: &'static [&'static str],
     broker: BrokerSettings,
     running: Option<Running>,
 }
@@ -50,6 +52,7 @@ impl Cluster {
             machine,
             setting: Rc::clone(setting),
             flush_scope: scenario.flush_scope,
+            directories: scenario.directories,
             broker,
             running: None,
         }
@@ -78,10 +81,13 @@ impl Cluster {
     async fn begin(&mut self) -> Result<(), String> {
         let config = self.config();
         let io = self.machine.io();
-        let (identity, _) = prepare(&io, Path::new(FOLDER), config.node, Unformatted::Create)
+        let folder = Path::new(FOLDER);
+        let (identity, _) = prepare(&io, folder, config.node, Unformatted::Create)
             .await
             .map_err(|error| format!("the data folder is refused: {error}"))?;
-        let (seats, control, handle) = assemble(&config, &identity, self.flush_scope);
+        let directories = self.log_directories(&io, &identity).await;
+        let directories = directories.map_err(|error| format!("the log directories are refused: {error}"))?;
+        let (seats, control, handle) = assemble(&config, &identity, &directories);
         // How each part ends is told through the handle.
         let mut tasks = vec![io.spawn({
             let io = io.clone();
@@ -95,6 +101,22 @@ impl Cluster {
         let started = handle.started().await.map_err(|error| format!("the node does not start: {error}"))?;
         let offline: usize = started.shards.iter().map(|shard| shard.offline).sum();
         if offline > 0 { Err(format!("{offline} partitions are offline after a start")) } else { Ok(()) }
+    }
+
+    /// The log directories, formatted where a crash has left one that isn't.
+    async fn log_directories(
+        &self,
+        io: &SimIo,
+        identity: &Identity,
+    ) -> Result<Vec<LogDirectory>, DirectoryError> {
+        let named: Vec<_> = self.directories.iter().map(Named::new).collect();
+        log_directories::format(io, identity, Path::new(FOLDER), &named).await?;
+        let prepared = log_directories::prepare(io, identity, Path::new(FOLDER), &named).await?;
+        let directory = |Prepared { path, offline }| LogDirectory {
+            offline,
+            ..LogDirectory::online(path, self.flush_scope)
+        };
+        Ok(prepared.into_iter().map(directory).collect())
     }
 
     fn config(&self) -> Config {

@@ -16,6 +16,7 @@ mod cluster;
 mod consumer;
 mod directory;
 mod faults;
+mod growth;
 mod history;
 mod payload;
 mod producer;

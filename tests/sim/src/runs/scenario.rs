@@ -18,7 +18,9 @@ pub(super) struct Scenario {
     pub(super) batches: u64,
     /// Milliseconds between two faults, at most.
     pub(super) calm_ms: u64,
-    /// Whether disks fail, too: the process then ends, as it should.
+    /// The node's log directories, all on one disk.
+    pub(super) directories: &'static [&'static str],
+    /// Whether disks fail, too: with its last log directory the process ends, as it should.
     pub(super) disks_fail: bool,
     /// Whether the wall clock is set forth and back.
     pub(super) clock_steps: bool,
@@ -45,6 +47,11 @@ impl Scenario {
             partitions_max: chance.pick(1..=4),
             batches: chance.pick(10..=80),
             calm_ms: chance.pick(200..=4_000),
+            directories: match chance.pick(0..=3) {
+                0 => &["/d1", "/d2"],
+                1 => &["/data", "/d1", "/d2"],
+                _ => &["/data"],
+            },
             disks_fail: chance.one_in(3),
             clock_steps: chance.one_in(3),
             reset_one_in: chance.one_in(3).then(|| chance.pick(50..=1_000)),

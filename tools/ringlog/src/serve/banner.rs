@@ -12,6 +12,7 @@ use serde_json::json;
 use tuning::{FlushMeasurement, FlushScope, WriteCache};
 
 use super::folder::FileIo;
+use super::log_directories::{Drive, Measured};
 use super::options::Options;
 use crate::output::{self, Counted};
 
@@ -20,9 +21,7 @@ pub(super) struct Banner<'a> {
     pub(super) options: &'a Options,
     pub(super) identity: &'a Identity,
     pub(super) new: bool,
-    /// `None` where it was not measured: the drive is full, or the page cache stands before it.
-    pub(super) flush: Option<&'a FlushMeasurement>,
-    pub(super) scope: &'a FlushScope,
+    pub(super) directories: &'a [Measured],
     pub(super) started: &'a Started,
 }
 
@@ -51,8 +50,9 @@ impl Banner<'_> {
                 )
             }));
         }
+        lines.extend([format!("data      {}", folder(&self.options.config.data_folder))]);
+        lines.extend(self.logs());
         lines.extend([
-            format!("data      {}", self.folder()),
             format!("flush     {}", self.durability()),
             format!("retention {}", retention(&self.options.config.broker)),
             format!("recovery  {}", self.recovery()),
@@ -83,6 +83,7 @@ impl Banner<'_> {
                 "node_id": self.identity.node.0,
                 "endpoints": endpoints,
                 "listeners": listeners,
+                "log_directories": self.directories_json(),
                 "recovery": {
                     "clean": are_clean(&self.started.shards),
                     "partitions": sum(|shard| shard.partitions as u64),
@@ -95,25 +96,42 @@ impl Banner<'_> {
         );
     }
 
-    fn folder(&self) -> String {
-        let path = &self.options.config.data_folder;
-        let place = match tuning::filesystem_of(Path::new("/"), path) {
-            Ok(filesystem) => {
-                let device = filesystem.device.as_ref().map_or_else(
-                    || "no block device".to_owned(),
-                    |device| format!("{}, {}", device.name, write_cache(device.write_cache)),
-                );
-                format!("{} on {device}", filesystem.kind)
+    /// The log directories, a line for each, unless the data folder is the only one.
+    fn logs(&self) -> Vec<String> {
+        if self.is_single() {
+            return Vec::new();
+        }
+        let line = |measured: &Measured| match &measured.drive {
+            Drive::Flushes(flush, scope) if self.is_online(&measured.path) => {
+                format!("logs      {}, {}", folder(&measured.path), flushes(flush.as_ref(), scope))
             }
-            Err(error) => error.to_string(),
+            Drive::Offline(why) => format!("logs      {} OFFLINE: {why}", measured.path.display()),
+            Drive::Flushes(..) => format!("logs      {} OFFLINE (see the log)", measured.path.display()),
         };
-        let space = match tuning::space_of(path) {
-            Ok(space) => {
-                format!("{:.1} GiB free of {:.1}", gibibytes(space.free_bytes), gibibytes(space.total_bytes))
-            }
-            Err(error) => error.to_string(),
+        self.directories.iter().map(line).collect()
+    }
+
+    fn is_single(&self) -> bool {
+        matches!(self.directories, [only] if only.path == self.options.config.data_folder)
+    }
+
+    /// Whether every shard uses the directory.
+    fn is_online(&self, path: &Path) -> bool {
+        let mut views = self.started.shards.iter().flat_map(|shard| &shard.log_directories);
+        !views.any(|view| view.path == path && !view.is_online)
+    }
+
+    fn directories_json(&self) -> Vec<serde_json::Value> {
+        let directory = |measured: &Measured| {
+            let views = self.started.shards.iter().flat_map(|shard| &shard.log_directories);
+            let here = views.filter(|view| view.path == measured.path);
+            json!({
+                "path": measured.path,
+                "online": self.is_online(&measured.path),
+                "partitions": here.map(|view| view.partitions).sum::<usize>(),
+            })
         };
-        format!("{}, {place}, {space}", path.display())
+        self.directories.iter().map(directory).collect()
     }
 
     fn is_buffered(&self) -> bool {
@@ -125,20 +143,17 @@ impl Banner<'_> {
             return "into the page cache and no further than the file system takes it: nothing is promised"
                 .to_owned();
         }
-        let measured = self.flush.map_or_else(
-            || "the drive's own flush was not measured, as the drive is full".to_owned(),
-            |flush| format!("the drive's own flush takes {} us (p99)", flush.flush.p99().as_micros()),
-        );
-        let covers = match self.scope {
-            FlushScope::Device => "one flush covers all files of a shard".to_owned(),
-            FlushScope::PerFile(reason) => format!("each file is flushed by itself ({reason})"),
-        };
         let answered = if self.options.config.broker.topic.awaits_flush() {
             "acks=all is answered after a flush, acks=1 after the write"
         } else {
             "acks=all and acks=1 are answered after the write (flush.mode=async)"
         };
-        format!("{measured}, {covers}; {answered}")
+        match self.directories {
+            [Measured { drive: Drive::Flushes(flush, scope), .. }] if self.is_single() => {
+                format!("{}; {answered}", flushes(flush.as_ref(), scope))
+            }
+            _ => answered.to_owned(),
+        }
     }
 
     fn recovery(&self) -> String {
@@ -177,6 +192,39 @@ impl Banner<'_> {
             "bound": bound,
             "endpoints": endpoints,
         })
+    }
+}
+
+/// A folder, what it lies on, and how much is free there.
+fn folder(path: &Path) -> String {
+    let place = match tuning::filesystem_of(Path::new("/"), path) {
+        Ok(filesystem) => {
+            let device = filesystem.device.as_ref().map_or_else(
+                || "no block device".to_owned(),
+                |device| format!("{}, {}", device.name, write_cache(device.write_cache)),
+            );
+            format!("{} on {device}", filesystem.kind)
+        }
+        Err(error) => error.to_string(),
+    };
+    let space = match tuning::space_of(path) {
+        Ok(space) => {
+            format!("{:.1} GiB free of {:.1}", gibibytes(space.free_bytes), gibibytes(space.total_bytes))
+        }
+        Err(error) => error.to_string(),
+    };
+    format!("{}, {place}, {space}", path.display())
+}
+
+/// How long a flush takes, and what it covers.
+fn flushes(flush: Option<&FlushMeasurement>, scope: &FlushScope) -> String {
+    let measured = flush.map_or_else(
+        || "the drive's own flush was not measured, as the drive is full".to_owned(),
+        |flush| format!("the drive's own flush takes {} us (p99)", flush.flush.p99().as_micros()),
+    );
+    match scope {
+        FlushScope::Device => format!("{measured}, one flush covers all files of a shard"),
+        FlushScope::PerFile(reason) => format!("{measured}, each file is flushed by itself ({reason})"),
     }
 }
 
@@ -278,7 +326,16 @@ mod tests {
     fn opened(is_clean: bool, offline: usize, scanned_bytes: u64) -> Opened {
         let addresses = vec!["127.0.0.1:9092".parse().unwrap()];
         let (shard, took) = (engine_record::ShardId(0), Duration::ZERO);
-        Opened { shard, addresses, partitions: 2, offline, is_clean, scanned_bytes, took }
+        Opened {
+            shard,
+            addresses,
+            partitions: 2,
+            offline,
+            is_clean,
+            scanned_bytes,
+            log_directories: Vec::new(),
+            took,
+        }
     }
 
     #[test]

@@ -5,16 +5,18 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use engine_io_glommio::{ShardSpec, StartError};
+use engine_io_glommio::{GlommioIo, ShardSpec, StartError};
 use engine_record::NodeId;
 use net_server::format::{Identity, PrepareError, Unformatted};
+use net_server::log_directories::{self, DirectoryError, Named, Prepared};
 
+use super::log_folders::{self, LogFolders};
 use crate::failure::{Failure, to_make};
 
 /// Held by the process that uses the folder.
 const LOCK: &str = "ringlog.lock";
 /// Written last when a folder is formatted.
-const FORMAT: &str = "format.toml";
+pub(super) const FORMAT: &str = "format.toml";
 /// Memory for the direct I/O of an executor that does little, in bytes.
 const SMALL_IO_MEMORY: usize = 256 << 10;
 
@@ -59,24 +61,28 @@ pub(crate) struct DataFolder {
 impl DataFolder {
     /// Takes the folder for this process. It is made where that is allowed and it isn't there.
     pub(crate) fn take(path: &Path, unformatted: Unformatted) -> Result<Self, Failure> {
-        if fs::metadata(path).is_ok_and(|found| !found.is_dir()) {
-            let path = path.display();
-            return Err(Failure::machine(format!(
-                "data folder {path} is a file, not a folder; name another"
-            )));
-        }
-        if unformatted == Unformatted::Refuse && !path.join(FORMAT).exists() {
+        let is_folder = fs::metadata(path).map_or(true, |found| found.is_dir());
+        if is_folder && unformatted == Unformatted::Refuse && !path.join(FORMAT).exists() {
             return Err(Failure::machine(PrepareError::Unformatted(path.to_owned())));
         }
+        Self::make("data folder", path)
+    }
+
+    /// Takes a folder for this process that is a `what`, and makes it where it isn't there.
+    fn make(what: &str, path: &Path) -> Result<Self, Failure> {
+        if fs::metadata(path).is_ok_and(|found| !found.is_dir()) {
+            let path = path.display();
+            return Err(Failure::machine(format!("{what} {path} is a file, not a folder; name another")));
+        }
         let failed =
-            |error| Failure::machine(format!("data folder {}: {error}{}", path.display(), to_make(&error)));
+            |error| Failure::machine(format!("{what} {}: {error}{}", path.display(), to_make(&error)));
         let made = missing(path);
         fs::create_dir_all(path).map_err(failed)?;
         let path = path.canonicalize().map_err(failed)?;
         let was_empty = is_empty(&path).map_err(failed)?;
         let lock = lock(&path).map_err(|error| match error {
             TryLockError::WouldBlock => Failure::machine(format!(
-                "data folder {} is in use by another process; stop that one, or choose another folder",
+                "{what} {} is in use by another process; stop that one, or choose another folder",
                 path.display()
             )),
             TryLockError::Error(error) => failed(error),
@@ -102,7 +108,7 @@ impl Drop for DataFolder {
 
 /// Takes the lock of a folder. Whoever held it before may have removed it since it was opened: what counts is the file
 /// that others find.
-fn lock(folder: &Path) -> Result<File, TryLockError> {
+pub(super) fn lock(folder: &Path) -> Result<File, TryLockError> {
     let path = folder.join(LOCK);
     loop {
         let lock = File::create(&path).map_err(TryLockError::Error)?;
@@ -133,27 +139,87 @@ fn is_empty(folder: &Path) -> io::Result<bool> {
     Ok(fs::read_dir(folder)?.next().is_none())
 }
 
-/// Reads whose folder it is, or makes it a new cluster's; the second value tells whether it is new.
-pub(crate) fn prepare(
+/// What a start finds.
+pub(super) struct Found {
+    pub(super) identity: Identity,
+    /// Whether it is a new cluster.
+    pub(super) is_new: bool,
+    pub(super) log_directories: Vec<Prepared>,
+}
+
+/// Reads whose folder it is, or makes it a new cluster's, and finds its log directories.
+pub(super) fn prepare(
     folder: &DataFolder,
+    logs: &LogFolders,
     node: NodeId,
     unformatted: Unformatted,
     file_io: FileIo,
-) -> Result<(Identity, bool), Failure> {
-    let spec = ShardSpec { name: "format".to_owned(), cpu: None, dedicated: false };
+) -> Result<Found, Failure> {
+    let (path, named) = (folder.path.clone(), logs.named.clone());
+    on_executor((&folder.path, file_io), async move |io| {
+        let prepared = net_server::format::prepare(&io, &path, node, unformatted).await;
+        let (identity, is_new) = prepared.map_err(Failure::machine)?;
+        let directories = log_directories::prepare(&io, &identity, &path, &named).await;
+        Ok(Found { identity, is_new, log_directories: directories.map_err(refused)? })
+    })
+}
+
+/// What a format has made.
+pub(crate) struct Formatted {
+    pub(crate) identity: Identity,
+    /// Whether it is a new cluster.
+    pub(crate) is_new: bool,
+    /// The log directories besides the data folder, and whether each is new.
+    pub(crate) log_directories: Vec<(PathBuf, bool)>,
+}
+
+/// Makes the folder a new cluster's, and log directories of those that `log_dirs` names. What is formatted already stays.
+pub(crate) fn format(
+    folder: &DataFolder,
+    log_dirs: &[PathBuf],
+    node: NodeId,
+    file_io: FileIo,
+) -> Result<Formatted, Failure> {
+    let paths = log_folders::paths(&folder.path, log_dirs)?;
+    let apart = paths.iter().filter(|path| **path != folder.path);
+    // Held until all is formatted; then they hold something, and stay.
+    let taken: Vec<_> =
+        apart.map(|path| DataFolder::make("log directory", path)).collect::<Result<_, _>>()?;
+    for taken in &taken {
+        // What holds logs must have direct I/O, which an executor looks at before it starts.
+        on_executor((&taken.path, file_io), async |_| Ok(()))?;
+    }
     let path = folder.path.clone();
-    let format = move |_, io| {
-        let path = path.clone();
-        async move { net_server::format::prepare(&io, &path, node, unformatted).await }
+    on_executor((&folder.path, file_io), async move |io| {
+        let prepared = net_server::format::prepare(&io, &path, node, Unformatted::Create).await;
+        let (identity, is_new) = prepared.map_err(Failure::machine)?;
+        let named: Vec<_> = paths.iter().map(Named::new).collect();
+        let made = log_directories::format(&io, &identity, &path, &named).await.map_err(refused)?;
+        let log_directories = made.into_iter().filter(|(made, _)| *made != path).collect();
+        Ok(Formatted { identity, is_new, log_directories })
+    })
+}
+
+fn refused(error: DirectoryError) -> Failure {
+    if error.is_configuration() { Failure::usage(error) } else { Failure::machine(error) }
+}
+
+/// Carries something out on an executor of its own, whose drive is that of `folder`.
+fn on_executor<T: Send + 'static>(
+    (folder, file_io): (&Path, FileIo),
+    work: impl AsyncFnOnce(GlommioIo) -> Result<T, Failure> + Clone + Send + 'static,
+) -> Result<T, Failure> {
+    let spec = ShardSpec { name: "format".to_owned(), cpu: None, dedicated: false };
+    let live = move |_, io| {
+        let work = work.clone();
+        async move { work(io).await }
     };
     let running = match file_io {
-        FileIo::Direct => engine_io_glommio::run(vec![spec], SMALL_IO_MEMORY, &folder.path, format),
-        FileIo::BufferedDev => engine_io_glommio::run_buffered(vec![spec], SMALL_IO_MEMORY, format),
+        FileIo::Direct => engine_io_glommio::run(vec![spec], SMALL_IO_MEMORY, folder, live),
+        FileIo::BufferedDev => engine_io_glommio::run_buffered(vec![spec], SMALL_IO_MEMORY, live),
     };
-    let running = running.map_err(not_started)?;
-    let mut outcomes = running.join();
-    match outcomes.pop() {
-        Some(Ok(outcome)) => outcome.map_err(Failure::machine),
+    match running.map_err(not_started)?.join().pop() {
+        Some(Ok(outcome)) => outcome,
         Some(Err(panic)) => std::panic::resume_unwind(panic),
         None => unreachable!("one executor was started"),
     }

@@ -90,7 +90,8 @@ impl Options {
             broker.written.insert("listeners".to_owned(), written.clone());
             broker.listeners.listeners = Some(written);
         }
-        let limits = faults.take(within_open_files(limits(&broker, shards), shards));
+        let limits =
+            faults.take(within_open_files(limits(&broker, shards), shards, broker.log_dirs.len().max(1)));
         let data_folder = arguments.data_dir.clone().or(file.data_dir).unwrap_or_else(|| DATA_DIR.into());
         let default = Watermarks::default();
         let watermarks = Watermarks {
@@ -178,9 +179,9 @@ fn limits(broker: &BrokerSettings, shards: u16) -> Limits {
 }
 
 /// The limits with no more connections than there are descriptors for, besides those of files.
-fn within_open_files(limits: Limits, shards: u16) -> Result<Limits, Failure> {
+fn within_open_files(limits: Limits, shards: u16, directories: usize) -> Result<Limits, Failure> {
     let open_files = tuning::raise_open_files().map_err(Failure::machine)?.soft.unwrap_or(u64::MAX);
-    let shares = share_out(open_files, shards).map_err(Failure::machine)?;
+    let shares = share_out(open_files, shards, directories as u64).map_err(Failure::machine)?;
     let connections = limits.connections.min(usize::try_from(shares.connections).unwrap_or(usize::MAX));
     let idle_files = limits.idle_files.min(usize::try_from(shares.idle_files).unwrap_or(usize::MAX));
     if connections < limits.connections {
@@ -205,15 +206,26 @@ fn memory_bytes() -> u64 {
 }
 
 /// The settings of `ringlog format`.
-pub(crate) fn node_and_folder(
+#[derive(Debug)]
+pub(crate) struct FormatOptions {
+    pub(crate) node: NodeId,
+    pub(crate) data_folder: PathBuf,
+    /// The folders that `log.dirs` names, as written.
+    pub(crate) log_dirs: Vec<PathBuf>,
+}
+
+/// Resolves the settings of `ringlog format`.
+pub(crate) fn format_options(
     config: Option<&Path>,
     data_dir: Option<PathBuf>,
     node_id: Option<i32>,
-) -> Result<(NodeId, PathBuf), Failure> {
+) -> Result<FormatOptions, Failure> {
     let file = config.map(read_file).transpose()?.unwrap_or_default();
-    let node = check_node_id(node_id.or(file.node_id).unwrap_or(1));
-    let node = node.map_err(|error| refused(&error, |_| false, config))?;
-    Ok((node, data_dir.or(file.data_dir).unwrap_or_else(|| DATA_DIR.into())))
+    let refused = |error| refused(&error, |_| false, config);
+    let node = check_node_id(node_id.or(file.node_id).unwrap_or(1)).map_err(refused)?;
+    let broker = BrokerSettings::from_file(&file.kafka).map_err(|error| refused(error.into()))?;
+    let data_folder = data_dir.or(file.data_dir).unwrap_or_else(|| DATA_DIR.into());
+    Ok(FormatOptions { node, data_folder, log_dirs: broker.log_dirs })
 }
 
 #[cfg(test)]
@@ -265,8 +277,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ringlog.toml");
         fs::write(&path, "node_id = -1\n").unwrap();
-        let read = |node_id| node_and_folder(Some(&path), None, node_id);
+        let read = |node_id| format_options(Some(&path), None, node_id);
         assert!(read(None).unwrap_err().to_string().starts_with("configuration "));
-        assert_eq!(read(Some(2)).unwrap().0, NodeId(2), "the command line wins");
+        assert_eq!(read(Some(2)).unwrap().node, NodeId(2), "the command line wins");
     }
 }

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use engine_io::{Receiver, first, is_storage_full, mailbox};
 use engine_io_glommio::{Running, ShardSpec, StartError};
-use engine_store::FlushScope;
 use futures_lite::future::block_on;
 use net_server::format::Unformatted;
 use net_server::node::{ControlSeat, Ended, NodeError, NodeHandle, ShardSeat, assemble};
@@ -19,8 +18,10 @@ use tracing::Level;
 use tuning::{FlushMeasurement, Needs, ProbeBounds, Severity, TuningError};
 
 use super::banner::Banner;
-use super::folder::{DataFolder, FileIo, not_started, prepare};
+use super::folder::{DataFolder, FileIo, Found, not_started, prepare};
 use super::listener::check_ports;
+use super::log_directories::{Measured, measure};
+use super::log_folders::LogFolders;
 use super::options::Options;
 use super::stats::StatsFile;
 use super::{Arguments, stats};
@@ -62,15 +63,18 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let unformatted = if options.configured { Unformatted::Refuse } else { Unformatted::Create };
     let folder = DataFolder::take(&options.config.data_folder, unformatted)?;
     options.config.data_folder.clone_from(&folder.path);
+    let logs = LogFolders::take(&folder, &options.config.broker.log_dirs)?;
+    options.config.broker.log_dirs = logs.named.iter().map(|named| named.path.clone()).collect();
     // What can fail for the person's mistake comes before the folder is made a cluster's.
     let mut stats_file = arguments.stats_file.as_deref().map(StatsFile::check).transpose()?;
     check_ports(&options.config.listeners, options.config.shards, PORTS_PATIENCE)
         .map_err(Failure::machine)?;
-    let (identity, new) = prepare(&folder, options.config.node, unformatted, options.file_io)?;
-    let flush = measure_flush(&folder.path, options.file_io)?;
-    let scope = tuning::flush_covers_other_files(Path::new("/"), &folder.path);
+    let Found { identity, is_new, log_directories } =
+        prepare(&folder, &logs, options.config.node, unformatted, options.file_io)?;
+    let measured = measure(log_directories, options.file_io)?;
+    let directories: Vec<_> = measured.iter().map(Measured::directory).collect();
     let events = watch(arguments.stats_file.is_some())?;
-    let (shards, control, mut node) = assemble(&options.config, &identity, store_scope(&scope));
+    let (shards, control, mut node) = assemble(&options.config, &identity, &directories);
     let running = start(&options, shards, control).map_err(not_started)?;
     let started = match block_on(node.started()) {
         Ok(started) => started,
@@ -79,9 +83,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let banner = Banner {
         options: &options,
         identity: &identity,
-        new,
-        flush: flush.as_ref(),
-        scope: &scope,
+        new: is_new,
+        directories: &measured,
         started: &started,
     };
     if arguments.json {
@@ -98,7 +101,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 /// How long the drive's own flush takes; `None` where it isn't measured: for development, and on a full drive, which must
 /// not keep a broker from reading and deleting.
-fn measure_flush(folder: &Path, file_io: FileIo) -> Result<Option<FlushMeasurement>, Failure> {
+pub(super) fn measure_flush(folder: &Path, file_io: FileIo) -> Result<Option<FlushMeasurement>, Failure> {
     if file_io == FileIo::BufferedDev {
         tracing::warn!(
             folder = %folder.display(),
@@ -168,13 +171,6 @@ fn check_machine(options: &Options) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-fn store_scope(scope: &tuning::FlushScope) -> FlushScope {
-    match scope {
-        tuning::FlushScope::Device => FlushScope::Device,
-        tuning::FlushScope::PerFile(_) => FlushScope::PerFile,
-    }
 }
 
 /// Starts an executor for each shard and one for the control plane.

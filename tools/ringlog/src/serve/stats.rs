@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use net_server::log_directories::LogDirectoryView;
 use net_server::{ShardSnapshot, Stage};
 use serde_json::{Value, json};
 
@@ -85,7 +86,12 @@ fn shard(snapshot: &ShardSnapshot) -> Value {
         "questions": snapshot.questions,
         "latencies": latencies,
         "store": store,
+        "log_directories": snapshot.log_directories.iter().map(directory).collect::<Vec<_>>(),
     })
+}
+
+fn directory(view: &LogDirectoryView) -> Value {
+    json!({ "path": view.path, "online": view.is_online, "partitions": view.partitions })
 }
 
 #[cfg(test)]

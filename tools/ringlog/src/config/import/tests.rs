@@ -145,11 +145,12 @@ fn names_have_older_spellings() {
 }
 
 #[test]
-fn one_folder_becomes_the_data_folder_and_more_need_a_person() {
-    assert_eq!(own(&translated("log.dirs= /a"), "data_dir"), Some("/a"));
+fn the_first_folder_becomes_the_data_folder_and_all_hold_logs_where_there_are_several() {
+    let one = translated("log.dirs= /a");
+    assert_eq!((own(&one, "data_dir"), kafka(&one, "log.dirs")), (Some("/a"), None));
     let several = translated("log.dirs=/a, /b");
-    assert_eq!(own(&several, "data_dir"), Some("/a"));
-    assert!(matches!(several.told[0].outcome, Outcome::NeedsPerson(_)));
+    assert_eq!((own(&several, "data_dir"), kafka(&several, "log.dirs")), (Some("/a"), Some("/a,/b")));
+    assert!(matches!(several.told[0].outcome, Outcome::Translated(_)));
 }
 
 fn kafka<'a>(translation: &'a Translation, name: &str) -> Option<&'a str> {

@@ -121,17 +121,22 @@ impl Translation {
         if name == "log.dir" && all.contains_key("log.dirs") {
             return Outcome::LeftOut("log.dirs counts".to_owned());
         }
-        let mut folders = value.split(',').map(str::trim).filter(|folder| !folder.is_empty());
-        let Some(first) = folders.next() else { return Outcome::LeftOut("it names no folder".to_owned()) };
-        self.own.insert("data_dir", first.to_owned());
+        let folders = value.split(',').map(str::trim).filter(|folder| !folder.is_empty());
+        let folders: Vec<_> = folders.collect();
+        let [first, more @ ..] = folders.as_slice() else {
+            return Outcome::LeftOut("it names no folder".to_owned());
+        };
+        self.own.insert("data_dir", (*first).to_owned());
         let empty = "which must be empty: Kafka's records stay where they are";
-        match folders.count() {
-            0 => Outcome::Translated(format!("data_dir = {first}, {empty}")),
-            more => Outcome::NeedsPerson(format!(
-                "data_dir = {first}, {empty}; {more} more are left out, as a node has one folder: join the drives (LVM, RAID) \
-                 or run a node on each"
-            )),
+        if more.is_empty() {
+            return Outcome::Translated(format!("data_dir = {first}, {empty}"));
         }
+        let all = folders.join(",");
+        if let Some(refused) = refusal("log.dirs", &all) {
+            return Outcome::NeedsPerson(refused);
+        }
+        self.kafka.insert("log.dirs".to_owned(), all.clone());
+        Outcome::Translated(format!("log.dirs = {all}, and data_dir = {first} for the metadata, {empty}"))
     }
 
     /// One bound for both directions, which later versions divide.
