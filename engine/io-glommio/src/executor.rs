@@ -75,7 +75,27 @@ where
     T: Send + 'static,
     F: Future<Output = T> + 'static,
 {
-    start(specs, io_memory_bytes, Some(data_folder), make)
+    start(specs, io_memory_bytes, Files::Direct(data_folder.to_owned()), make)
+}
+
+/// As [`run`], for shards whose files are read and written through the page cache, on any file system. For development:
+/// it is slow, and on a file system in memory nothing that is flushed is durable.
+///
+/// # Errors
+/// As [`run`], but none about a folder.
+///
+/// # Panics
+/// As [`run`].
+pub fn run_buffered<T, F>(
+    specs: Vec<ShardSpec>,
+    io_memory_bytes: usize,
+    make: impl Fn(usize, GlommioIo) -> F + Clone + Send + 'static,
+) -> Result<Running<T>, StartError>
+where
+    T: Send + 'static,
+    F: Future<Output = T> + 'static,
+{
+    start(specs, io_memory_bytes, Files::Buffered, make)
 }
 
 /// As [`run`], for shards that keep no files: no drive is probed before they go, so none need be there.
@@ -94,13 +114,24 @@ where
     T: Send + 'static,
     F: Future<Output = T> + 'static,
 {
-    start(specs, io_memory_bytes, None, make)
+    start(specs, io_memory_bytes, Files::None, make)
+}
+
+/// What the shards do with files.
+#[derive(Clone, Debug)]
+enum Files {
+    /// They keep none.
+    None,
+    /// They read and write them past the page cache, on the drive of this folder.
+    Direct(PathBuf),
+    /// They read and write them through the page cache.
+    Buffered,
 }
 
 fn start<T, F>(
     specs: Vec<ShardSpec>,
     io_memory_bytes: usize,
-    data_folder: Option<&Path>,
+    files: Files,
     make: impl Fn(usize, GlommioIo) -> F + Clone + Send + 'static,
 ) -> Result<Running<T>, StartError>
 where
@@ -110,7 +141,7 @@ where
     machine::check(&specs)?;
     let mut starts = Vec::new();
     for (index, spec) in specs.into_iter().enumerate() {
-        let seat = Seat::new(index, spec, io_memory_bytes, data_folder)?;
+        let seat = Seat::new(index, spec, io_memory_bytes, files.clone())?;
         starts.push(Start::spawn(seat, make.clone())?);
     }
     let ready = starts.into_iter().map(Start::wait).collect::<Result<Vec<_>, _>>()?;
@@ -123,19 +154,14 @@ struct Seat {
     index: usize,
     spec: ShardSpec,
     io_memory_bytes: usize,
-    data_folder: Option<PathBuf>,
+    files: Files,
     seed: u64,
 }
 
 impl Seat {
-    fn new(
-        index: usize,
-        spec: ShardSpec,
-        io_memory_bytes: usize,
-        data_folder: Option<&Path>,
-    ) -> Result<Self, StartError> {
+    fn new(index: usize, spec: ShardSpec, io_memory_bytes: usize, files: Files) -> Result<Self, StartError> {
         let seed = getrandom::u64().map_err(StartError::Random)?;
-        Ok(Self { index, spec, io_memory_bytes, data_folder: data_folder.map(Path::to_owned), seed })
+        Ok(Self { index, spec, io_memory_bytes, files, seed })
     }
 
     fn executor(&self) -> Result<LocalExecutor, StartError> {
@@ -155,12 +181,16 @@ impl Seat {
 
     fn set_up(&self) -> Result<(LocalExecutor, GlommioIo), StartError> {
         let executor = self.executor()?;
-        let io = GlommioIo::new(self.seed);
-        if let Some(folder) = &self.data_folder {
-            let probed = executor.run(io.probe(folder));
-            probed.map_err(|error| StartError::of_folder(folder, error))?;
+        match &self.files {
+            Files::None => Ok((executor, GlommioIo::new(self.seed))),
+            Files::Buffered => Ok((executor, GlommioIo::buffered(self.seed))),
+            Files::Direct(folder) => {
+                let io = GlommioIo::new(self.seed);
+                let probed = executor.run(io.probe(folder));
+                probed.map_err(|error| StartError::of_folder(folder, error))?;
+                Ok((executor, io))
+            }
         }
-        Ok((executor, io))
     }
 }
 

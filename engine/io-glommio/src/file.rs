@@ -11,6 +11,7 @@ use glommio::io::{DmaBuffer, DmaFile, ReadResult};
 use rustix::fs::FallocateFlags;
 
 use crate::blocking::Pool;
+use crate::buffered::BufferedFile;
 use crate::direct;
 use crate::error;
 use crate::shrink;
@@ -77,7 +78,7 @@ pub struct GlommioBytes(Memory);
 enum Memory {
     /// As the kernel filled it.
     Read(ReadResult),
-    /// Put together from several short reads.
+    /// Put together from several short reads, or read through the page cache.
     Joined(Rc<[u8]>),
 }
 
@@ -96,17 +97,33 @@ impl fmt::Debug for GlommioBytes {
     }
 }
 
-/// A file for direct I/O. Dropping it closes it at the shard's next turn.
-pub struct GlommioFile {
+/// A file. Dropping it closes it at the shard's next turn.
+pub struct GlommioFile(Kind);
+
+enum Kind {
+    /// Past the page cache.
+    Direct(Direct),
+    /// Through it, on shards that were started so.
+    Buffered(BufferedFile),
+}
+
+/// A file for direct I/O.
+struct Direct {
     file: DmaFile,
     pool: Pool,
 }
 
 impl GlommioFile {
-    pub(crate) fn new(file: DmaFile, pool: Pool) -> Self {
-        Self { file, pool }
+    pub(crate) const fn direct(file: DmaFile, pool: Pool) -> Self {
+        Self(Kind::Direct(Direct { file, pool }))
     }
 
+    pub(crate) const fn buffered(file: BufferedFile) -> Self {
+        Self(Kind::Buffered(file))
+    }
+}
+
+impl Direct {
     #[expect(unsafe_code, reason = "the runtime's file lends its descriptor only as a number")]
     fn descriptor(&self) -> BorrowedFd<'_> {
         // SAFETY: `self.file` owns the descriptor and closes it only when it is consumed or dropped, which the borrow
@@ -163,10 +180,7 @@ fn progress(written: usize) -> io::Result<usize> {
     if is_whole_blocks(written) { Ok(written) } else { Err(io::ErrorKind::WriteZero.into()) }
 }
 
-impl DirectFile for GlommioFile {
-    type Buffer = GlommioBuffer;
-    type Bytes = GlommioBytes;
-
+impl Direct {
     async fn write(&self, position: u64, buffer: Rc<GlommioBuffer>) -> io::Result<()> {
         let written = self.write_once(position, Rc::clone(&buffer)).await?;
         if written == buffer.as_slice().len() {
@@ -199,25 +213,77 @@ impl DirectFile for GlommioFile {
         let file = Arc::new(self.duplicate()?);
         shrink::resize(&self.pool, file, self.bytes()?, bytes).await
     }
+}
+
+impl DirectFile for GlommioFile {
+    type Buffer = GlommioBuffer;
+    type Bytes = GlommioBytes;
+
+    async fn write(&self, position: u64, buffer: Rc<GlommioBuffer>) -> io::Result<()> {
+        match &self.0 {
+            Kind::Direct(file) => file.write(position, buffer).await,
+            Kind::Buffered(file) => file.write(position, buffer.as_slice()).await,
+        }
+    }
+
+    async fn read(&self, position: u64, bytes: usize) -> io::Result<GlommioBytes> {
+        match &self.0 {
+            Kind::Direct(file) => file.read(position, bytes).await,
+            Kind::Buffered(file) => {
+                file.read(position, bytes).await.map(|read| GlommioBytes(Memory::Joined(read.into())))
+            }
+        }
+    }
+
+    async fn flush(&self) -> io::Result<()> {
+        match &self.0 {
+            Kind::Direct(file) => file.flush().await,
+            Kind::Buffered(file) => file.flush().await,
+        }
+    }
+
+    async fn allocate(&self, position: u64, bytes: u64) -> io::Result<()> {
+        match &self.0 {
+            Kind::Direct(file) => file.allocate(position, bytes).await,
+            Kind::Buffered(file) => file.allocate(position, bytes).await,
+        }
+    }
+
+    async fn truncate(&self, bytes: u64) -> io::Result<()> {
+        match &self.0 {
+            Kind::Direct(file) => file.truncate(bytes).await,
+            Kind::Buffered(file) => file.truncate(bytes).await,
+        }
+    }
 
     async fn size(&self) -> io::Result<u64> {
-        self.bytes()
+        match &self.0 {
+            Kind::Direct(file) => file.bytes(),
+            Kind::Buffered(file) => file.bytes(),
+        }
     }
 
     async fn close(self) -> io::Result<()> {
-        direct::close(&self.pool, self.file).await
+        match self.0 {
+            Kind::Direct(file) => direct::close(&file.pool, file.file).await,
+            Kind::Buffered(file) => file.close().await,
+        }
     }
 }
 
 /// The runtime's own preallocation always begins at 0 and so would fill holes below `position`.
-fn reserve(file: &OwnedFd, position: u64, bytes: u64) -> io::Result<()> {
+pub(crate) fn reserve(file: &OwnedFd, position: u64, bytes: u64) -> io::Result<()> {
     let reserve = || rustix::fs::fallocate(file, FallocateFlags::empty(), position, bytes);
     rustix::io::retry_on_intr(reserve).map_err(io::Error::from)
 }
 
 impl fmt::Debug for GlommioFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GlommioFile").field("descriptor", &self.file.as_raw_fd()).finish_non_exhaustive()
+        let descriptor = match &self.0 {
+            Kind::Direct(file) => file.file.as_raw_fd(),
+            Kind::Buffered(file) => file.as_raw_fd(),
+        };
+        f.debug_struct("GlommioFile").field("descriptor", &descriptor).finish_non_exhaustive()
     }
 }
 
@@ -232,13 +298,20 @@ mod tests {
 
     use super::*;
 
+    fn as_direct(file: &GlommioFile) -> &Direct {
+        match &file.0 {
+            Kind::Direct(file) => file,
+            Kind::Buffered(_) => panic!("the shard was started for direct I/O"),
+        }
+    }
+
     #[test]
     fn what_a_short_write_left_over_is_written() {
         on_shard(|io, folder| async move {
             let file = io.open(&folder.join("log"), OpenMode::New).await.unwrap();
             let mut buffer = io.buffer(4 * BLOCK_BYTES);
             buffer.as_mut_slice().fill(7);
-            file.write_rest(0, &buffer, BLOCK_BYTES).await.unwrap();
+            as_direct(&file).write_rest(0, &buffer, BLOCK_BYTES).await.unwrap();
             let read = file.read(0, 4 * BLOCK_BYTES).await.unwrap();
             assert!(
                 read.as_ref()[..BLOCK_BYTES].iter().all(|&byte| byte == 0),
@@ -263,6 +336,7 @@ mod tests {
             std::fs::write(folder.join("log"), &whole).unwrap();
             let file = io.open(&folder.join("log"), OpenMode::Existing).await.unwrap();
             let first = &whole[..BLOCK_BYTES];
+            let file = as_direct(&file);
             let some = file.read_rest(0, 2 * BLOCK_BYTES, first).await.unwrap();
             assert_eq!(some.as_ref(), &whole[..2 * BLOCK_BYTES]);
             let all = file.read_rest(0, 8 * BLOCK_BYTES, first).await.unwrap();

@@ -16,6 +16,7 @@ use engine_record::{Instant, Timestamp};
 use glommio::timer::Timer;
 
 use crate::blocking::Pool;
+use crate::buffered::{self, BufferedFile};
 use crate::file::{GlommioBuffer, GlommioBytes, GlommioFile};
 use crate::listener::{self, GlommioListener};
 use crate::send_file::GlommioSendFile;
@@ -38,12 +39,29 @@ struct Shard {
     random: Cell<u64>,
     /// Drives the runtime has probed with a full file.
     probed: RefCell<BTreeSet<u64>>,
+    file_io: FileIo,
+}
+
+/// How files are read and written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FileIo {
+    Direct,
+    Buffered,
 }
 
 impl GlommioIo {
     pub(crate) fn new(seed: u64) -> Self {
-        let shard = Shard { pool: Pool::default(), random: Cell::new(seed), probed: RefCell::default() };
-        Self { shard: Rc::new(shard) }
+        Self::with(seed, FileIo::Direct)
+    }
+
+    /// One whose files are read and written through the page cache.
+    pub(crate) fn buffered(seed: u64) -> Self {
+        Self::with(seed, FileIo::Buffered)
+    }
+
+    fn with(seed: u64, file_io: FileIo) -> Self {
+        let (pool, random) = (Pool::default(), Cell::new(seed));
+        Self { shard: Rc::new(Shard { pool, random, probed: RefCell::default(), file_io }) }
     }
 
     /// Lets the runtime probe the drive of `folder`, before any file on it is opened.
@@ -72,7 +90,7 @@ impl GlommioIo {
             self.probe(folder::parent(path)).await?;
         }
         let pool = &self.shard.pool;
-        Ok(GlommioFile::new(direct::adopt(pool, opened.descriptor).await?, pool.clone()))
+        Ok(GlommioFile::direct(direct::adopt(pool, opened.descriptor).await?, pool.clone()))
     }
 }
 
@@ -121,6 +139,10 @@ impl Io for GlommioIo {
     }
 
     async fn open(&self, path: &Path, mode: OpenMode) -> io::Result<GlommioFile> {
+        if self.shard.file_io == FileIo::Buffered {
+            let file = self.blocking(path, move |path| buffered::open(path, mode)).await?;
+            return Ok(GlommioFile::buffered(BufferedFile::new(file, self.shard.pool.clone())));
+        }
         let opened = self.blocking(path, move |path| direct::open(path, mode)).await?;
         let file = self.bring_into_use(opened, path).await;
         if file.is_err() && mode == OpenMode::New {

@@ -11,6 +11,7 @@
 //!
 //!   GlommioIo                                                                   io
 //!     files     direct      open on the pool, check, hand over                  direct, file, shrink
+//!               buffered    plain calls on the pool; for development only       buffered
 //!               page cache  look (cachestat, RWF_NOWAIT), sendfile              send_file
 //!     folders   plain calls on the pool                                         folder
 //!     sockets   calls that never wait; the runtime only waits                   socket, stream, cursor, listener
@@ -29,6 +30,7 @@
 //! It needs `/proc` and `/sys`, as every Linux host and container has them.
 
 mod blocking;
+mod buffered;
 mod clock;
 mod cursor;
 mod direct;
@@ -50,7 +52,7 @@ mod task;
 mod testing;
 mod turn;
 
-pub use executor::{Running, ShardSpec, run, run_without_folder};
+pub use executor::{Running, ShardSpec, run, run_buffered, run_without_folder};
 pub use file::{GlommioBuffer, GlommioBytes, GlommioFile};
 pub use io::GlommioIo;
 pub use listener::GlommioListener;

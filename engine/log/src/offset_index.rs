@@ -63,6 +63,11 @@ impl SegmentIndex {
         self.segment
     }
 
+    /// What each entry says, in order: where a batch begins, and the latest time before it.
+    pub fn indexed(&self) -> impl Iterator<Item = (BatchPosition, Timestamp)> {
+        self.entries.iter().map(|entry| (self.resolve(entry), entry.max_timestamp_before))
+    }
+
     pub(crate) fn entries(&self) -> &[PackedEntry] {
         &self.entries
     }

@@ -37,10 +37,14 @@ pub enum FormatError {
     #[error("the folder is formatted already")]
     Exists,
     /// The folder was written by a later version.
-    #[error("the folder has format version {0}, newer than {FORMAT_VERSION}")]
+    #[error(
+        "the folder has format version {0}, newer than {FORMAT_VERSION}. Nothing was changed; start the Ringlog that wrote it, or a later one"
+    )]
     TooNew(u32),
     /// `format.toml` isn't what this program writes.
-    #[error("format.toml cannot be read: {0}")]
+    #[error(
+        "format.toml cannot be read: {0}. Nothing was changed; restore the whole data folder from a backup"
+    )]
     Unreadable(Unreadable),
     /// The system refused an operation.
     #[error(transparent)]

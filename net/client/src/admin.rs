@@ -1,6 +1,7 @@
 //! Questions and orders to the cluster as a whole: topics, brokers, offsets.
 
 mod configs;
+mod log_dirs;
 
 pub use configs::{SettingChange, TopicSetting};
 

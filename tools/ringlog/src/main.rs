@@ -6,15 +6,22 @@
 
 mod bench;
 mod client;
+mod config;
 mod consume;
 mod doctor;
+mod escapes;
 mod failure;
 mod format;
+mod json_record;
 mod log_dump;
+mod log_files;
+mod log_verify;
 mod numbers;
 mod output;
 mod produce;
 mod serve;
+mod shell;
+mod times;
 mod topic;
 
 use std::process::ExitCode;
@@ -46,18 +53,30 @@ enum Command {
     Consume(consume::Arguments),
     /// Push a load through a broker; say how fast it is and whether it keeps what it promises.
     Bench(bench::Arguments),
+    /// Check a configuration, explain settings, read a Kafka broker's configuration.
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
     /// Look into log files.
     #[command(subcommand)]
     Log(LogCommand),
     /// Find out what is wrong, and what to change.
     #[command(subcommand)]
     Doctor(doctor::DoctorCommand),
+    /// Print the script with which a shell completes commands.
+    ///
+    /// Keep it in ~/.local/share/bash-completion/completions/ringlog, in a file _ringlog on zsh's fpath, or in
+    /// ~/.config/fish/completions/ringlog.fish.
+    Completions(shell::CompletionsArguments),
+    /// Print or write the pages of the manual.
+    Man(shell::ManArguments),
 }
 
 #[derive(Subcommand)]
 enum LogCommand {
     /// Print the batches of a segment file or of all segments in a partition's folder.
     Dump(log_dump::Arguments),
+    /// Check every batch, record and index entry of segments, partitions, topics or a whole data folder.
+    Verify(log_verify::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -76,7 +95,11 @@ fn main() -> ExitCode {
         Command::Produce(arguments) => produce::run(&arguments),
         Command::Consume(arguments) => consume::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Config(command) => config::run(&command),
         Command::Log(LogCommand::Dump(arguments)) => log_dump::run(&arguments),
+        Command::Log(LogCommand::Verify(arguments)) => log_verify::run(&arguments),
+        Command::Completions(arguments) => shell::completions(&arguments),
+        Command::Man(arguments) => shell::man(&arguments),
         Command::Doctor(command) => doctor::run(&command),
     };
     match outcome {

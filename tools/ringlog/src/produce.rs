@@ -1,22 +1,24 @@
-//! `ringlog produce`: each line of standard input becomes a record.
+//! `ringlog produce`: each line of standard input becomes a record, or each file.
 
 mod lines;
+mod shape;
 mod waiting;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use engine_io::{Io, Receiver};
 use engine_record::{Compression, Offset, PartitionIndex};
 use net_client::{
-    Acks, Client, DeliveryError, DeliveryHandle, Producer, ProducerRecord, ProducerSettings, RecordMetadata,
-    SendError,
+    Acks, Client, DeliveryError, DeliveryHandle, Producer, ProducerSettings, RecordMetadata, SendError,
 };
 use serde_json::json;
 
 use self::lines::{Lines, LinesError};
+use self::shape::Shape;
 use self::waiting::Waiting;
 use crate::client::{self, Cluster, MissingTopics, reach};
 use crate::failure::Failure;
@@ -30,7 +32,11 @@ const UNDER_WAY_MAX: usize = 20_000;
 
 /// What `ringlog produce` is told.
 #[derive(Args, Clone, Debug)]
-#[command(after_help = "Example:\n  echo 'user-7:signed in' | ringlog produce events --key-separator :")]
+#[command(after_help = "Examples:
+  echo 'user-7:signed in' | ringlog produce events --key-separator : --header source=web
+  cat events.json | ringlog produce copy --json-lines
+  ringlog produce images --file cat.jpg --key cat
+  echo | ringlog produce users --key user-7 --null-value=")]
 pub(crate) struct Arguments {
     /// The topic. It is created where it isn't there and the broker allows that.
     topic: String,
@@ -39,9 +45,11 @@ pub(crate) struct Arguments {
     /// Send to this partition, 0 to 2147483647 [default: by key as the Java client does, else in turn by batches].
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = number(0..=i32::MAX))]
     partition: Option<i32>,
-    /// Each line is a key and a value, divided by the first of these.
-    #[arg(long, value_name = "TEXT", value_parser = clap::builder::NonEmptyStringValueParser::new())]
-    key_separator: Option<String>,
+    #[command(flatten)]
+    shape: Shape,
+    /// Each file is a record as a whole; standard input isn't read.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["key_separator", "json_lines", "delimiter"])]
+    file: Vec<PathBuf>,
     /// What a record waits for: all in-sync replicas, the leader, or nothing.
     #[arg(long, value_enum, default_value_t, allow_negative_numbers = true)]
     acks: AcksName,
@@ -106,7 +114,11 @@ impl From<CompressionName> for Compression {
 /// # Errors
 /// A line can't be read or sent, or wasn't delivered. What was delivered before it stays so.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let lines = lines::read_aside()?;
+    let lines = if arguments.file.is_empty() {
+        lines::read_aside(arguments.shape.delimiter())?
+    } else {
+        lines::read_files_aside(arguments.file.clone())?
+    };
     let owned = arguments.clone();
     let (summary, outcome) =
         client::run(&arguments.cluster, MissingTopics::MayBeCreated, async move |client| {
@@ -134,20 +146,6 @@ impl Arguments {
         settings.batches.compression = self.compression.into();
         settings
     }
-
-    /// A line as a record; `None` where it has no key though it should.
-    fn record<'a>(&'a self, line: &'a [u8]) -> Option<ProducerRecord<'a>> {
-        let mut record = match &self.key_separator {
-            None => ProducerRecord::new(&self.topic, line),
-            Some(separator) => {
-                let separator = separator.as_bytes();
-                let at = line.windows(separator.len()).position(|window| window == separator)?;
-                ProducerRecord::new(&self.topic, &line[at + separator.len()..]).with_key(&line[..at])
-            }
-        };
-        record.partition = self.partition.map(PartitionIndex);
-        Some(record)
-    }
 }
 
 /// The first line that could not be sent, and why.
@@ -155,8 +153,8 @@ impl Arguments {
 enum ProduceError {
     #[error(transparent)]
     Lines(#[from] LinesError),
-    #[error("line {line} has no `{separator}` in it, so it has no key (--key-separator)")]
-    NoKey { line: u64, separator: String },
+    #[error("line {line}: {cause}; it and what follows was not sent")]
+    Shape { line: u64, cause: shape::NoRecord },
     #[error("line {line} was not sent: {cause}")]
     Send { line: u64, cause: SendError },
     #[error("line {line} was not delivered: {cause}")]
@@ -219,10 +217,11 @@ impl<I: Io> Sending<I> {
 
     async fn send(&mut self, arguments: &Arguments, line: &[u8]) -> Result<(), ProduceError> {
         self.line += 1;
-        let record = arguments.record(line).ok_or_else(|| ProduceError::NoKey {
-            line: self.line,
-            separator: arguments.key_separator.clone().unwrap_or_default(),
-        })?;
+        let shaped = arguments.shape.record(line);
+        let shaped = shaped.map_err(|cause| ProduceError::Shape { line: self.line, cause })?;
+        let headers = shaped.headers();
+        let mut record = shaped.record(&arguments.topic, &headers);
+        record.partition = arguments.partition.map(PartitionIndex).or(record.partition);
         let sent = self.waiting.until(self.producer.send(&record)).await;
         let handle = sent.map_err(|cause| ProduceError::Send { line: self.line, cause })?;
         let bytes = record.key.map_or(0, <[u8]>::len) + record.value.map_or(0, <[u8]>::len);
@@ -299,17 +298,6 @@ mod tests {
     fn arguments(line: &str) -> Arguments {
         let words = std::iter::once("produce").chain(line.split_whitespace());
         Command::try_parse_from(words).unwrap().arguments
-    }
-
-    #[test]
-    fn a_line_is_a_value_or_a_key_and_a_value() {
-        let plain = arguments("t");
-        assert_eq!(plain.record(b"a:b"), Some(ProducerRecord::new("t", b"a:b")));
-        let keyed = arguments("t --key-separator :: --partition 3");
-        let expected = ProducerRecord::new("t", b"b::c").with_key(b"a").with_partition(PartitionIndex(3));
-        assert_eq!(keyed.record(b"a::b::c"), Some(expected));
-        assert_eq!(keyed.record(b"a:b"), None);
-        assert_eq!(keyed.record(b""), None);
     }
 
     #[test]

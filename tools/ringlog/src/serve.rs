@@ -1,6 +1,7 @@
 //! `ringlog serve`: runs a broker until it is told to stop.
 
 mod banner;
+mod checked;
 mod config_file;
 mod descriptors;
 mod folder;
@@ -20,11 +21,13 @@ use net_server::config::NODE_ID_MAX;
 use crate::failure::Failure;
 use crate::numbers::number;
 
-pub(crate) use folder::{DataFolder, Formatted, format};
+pub(crate) use checked::{Planned, plan, plan_text};
+pub(crate) use config_file::read_file;
+pub(crate) use folder::{DataFolder, FileIo, Formatted, format};
 pub(crate) use options::{FormatOptions, format_options};
 
 /// What `ringlog serve` is told.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 #[command(
     after_help = "Example:\n  ringlog serve --data-dir /var/lib/ringlog --listen 0.0.0.0:9092 --cpus 2-5"
 )]
@@ -51,6 +54,9 @@ pub(crate) struct Arguments {
     /// This node's number, 0 to 2147482 [default: 1].
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = number(0..=NODE_ID_MAX))]
     pub(crate) node_id: Option<i32>,
+    /// For development on a file system without direct I/O, such as tmpfs: go through the page cache. NOT DURABLE.
+    #[arg(long)]
+    pub(crate) buffered_dev: bool,
     /// When ready, print one line of JSON instead of the description.
     #[arg(long)]
     pub(crate) json: bool,

@@ -103,3 +103,21 @@ fn a_topic_gets_more_partitions() {
         assert!(complaint.contains(part), "{complaint}");
     }
 }
+
+#[test]
+fn what_a_topics_logs_take_is_told_by_partition() {
+    let folder = harness::folder();
+    let broker = serve(folder.path());
+    let topic = |words: &[&str]| topic(&broker, folder.path(), words);
+    assert_eq!(topic(&["create", "orders", "--partitions", "2"]).0, 0);
+    let mut produce = ringlog(folder.path());
+    produce.args(["produce", "orders", "--partition", "1", "--file"]).arg("/proc/self/limits");
+    let produced = produce.args(["--bootstrap", &broker.address]).output().unwrap();
+    assert!(produced.status.success(), "{produced:?}");
+    let (code, told, complaint) = topic(&["describe", "orders", "--json"]);
+    assert_eq!(code, 0, "{complaint}");
+    let told: Value = serde_json::from_str(&told).unwrap();
+    let bytes = |partition: usize| told["partitions"][partition]["log_bytes"].as_u64().unwrap();
+    assert_eq!(bytes(0), 0);
+    assert!(bytes(1) > 500, "{told}");
+}

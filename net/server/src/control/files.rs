@@ -63,6 +63,9 @@ pub(crate) enum FilesError {
     /// The log is damaged.
     #[error("{}: {error}. Nothing was changed; restore the whole data folder from a backup, not this file alone", path.display())]
     Log { path: PathBuf, error: wal::WalError },
+    /// There is a log, and no snapshot that it goes on from.
+    #[error("{} is gone, from which the metadata log beside it goes on. Nothing was changed; restore the whole data folder from a backup, not this file alone", .0.display())]
+    NoSnapshot(PathBuf),
     /// The snapshot is damaged.
     #[error("{}: {why}. Nothing was changed; restore the whole data folder from a backup, not this file alone", path.display())]
     Snapshot { path: PathBuf, why: String },
@@ -266,7 +269,10 @@ async fn newest_wal<I: Io>(io: &I, folder: &Path) -> Result<Option<PathBuf>, Fil
 
 async fn read_snapshot<I: Io>(io: &I, folder: &Path, index: u64) -> Result<Snapshot, FilesError> {
     let path = snapshot_path(folder, index);
-    let bytes = io.read_file(&path, SNAPSHOT_BYTES_MAX).await.map_err(failed("reading", &path))?;
+    let bytes = match io.read_file(&path, SNAPSHOT_BYTES_MAX).await {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(FilesError::NoSnapshot(path)),
+        read => read.map_err(failed("reading", &path))?,
+    };
     Snapshot::decode(&bytes).map_err(|error| FilesError::Snapshot { path, why: error.to_string() })
 }
 

@@ -1,12 +1,14 @@
-//! Standard input, line by line, read on a thread of its own: reading blocks, and a shard may not.
+//! Standard input, line by line, or files, read on a thread of its own: reading blocks, and a shard may not.
 
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
+use std::path::PathBuf;
 
 use engine_io::{Receiver, Sender, mailbox};
 use futures_lite::future::block_on;
 
 use crate::client::spawn_thread;
-use crate::failure::Failure;
+use crate::failure::{Failure, to_read};
 
 /// The longest line, in bytes: no record may be larger.
 const LINE_BYTES_MAX: u64 = 1 << 20;
@@ -30,6 +32,10 @@ pub(super) enum LinesError {
     Read(#[from] io::Error),
     #[error("a line is longer than {LINE_BYTES_MAX} bytes; it and what follows was not sent")]
     TooLong,
+    #[error("--file {}: {cause}{}; it and what follows was not sent", path.display(), to_read(cause))]
+    File { path: PathBuf, cause: io::Error },
+    #[error("--file {}: it is larger than {LINE_BYTES_MAX} bytes; it and what follows was not sent", path.display())]
+    TooLarge { path: PathBuf },
 }
 
 impl Lines {
@@ -39,34 +45,79 @@ impl Lines {
     }
 
     /// Reads a line; `false` at the end of the input.
-    fn read_line(&mut self, input: &mut impl BufRead) -> Result<bool, LinesError> {
+    fn read_line(&mut self, input: &mut impl BufRead, delimiter: &[u8]) -> Result<bool, LinesError> {
         let start = self.bytes.len();
-        let read = input.by_ref().take(LINE_BYTES_MAX + 1).read_until(b'\n', &mut self.bytes)?;
-        if read == 0 {
-            return Ok(false);
-        }
-        if self.bytes.last() == Some(&b'\n') {
-            self.bytes.pop();
-        } else if read as u64 > LINE_BYTES_MAX {
-            self.bytes.truncate(start);
-            return Err(LinesError::TooLong);
+        let (last, longest) =
+            (delimiter.last().copied().unwrap_or(b'\n'), LINE_BYTES_MAX + delimiter.len() as u64);
+        loop {
+            let left = longest - (self.bytes.len() - start) as u64;
+            let read = input.by_ref().take(left).read_until(last, &mut self.bytes)?;
+            let line = self.bytes.len() - start;
+            if self.bytes[start..].ends_with(delimiter) {
+                self.bytes.truncate(self.bytes.len() - delimiter.len());
+                break;
+            }
+            if line as u64 == longest || (read == 0 && line as u64 > LINE_BYTES_MAX) {
+                self.bytes.truncate(start);
+                return Err(LinesError::TooLong);
+            }
+            if read == 0 {
+                if line == 0 {
+                    return Ok(false);
+                }
+                break;
+            }
         }
         self.ends.push(self.bytes.len());
         Ok(true)
     }
+
+    /// Reads a file as one line.
+    fn read_file(&mut self, path: PathBuf) -> Result<(), LinesError> {
+        let read =
+            File::open(&path).and_then(|file| file.take(LINE_BYTES_MAX + 1).read_to_end(&mut self.bytes));
+        match read {
+            Ok(read) if read as u64 > LINE_BYTES_MAX => Err(LinesError::TooLarge { path }),
+            Ok(_) => {
+                self.ends.push(self.bytes.len());
+                Ok(())
+            }
+            Err(cause) => Err(LinesError::File { path, cause }),
+        }
+    }
 }
 
 /// Lines of standard input as they come. What is there is not held back for what isn't.
-pub(super) fn read_aside() -> Result<Receiver<Result<Lines, LinesError>>, Failure> {
+pub(super) fn read_aside(delimiter: Vec<u8>) -> Result<Receiver<Result<Lines, LinesError>>, Failure> {
     let (sender, receiver) = mailbox(CHUNKS_MAX);
-    spawn_thread("lines", move || send_lines(BufReader::with_capacity(CHUNK_BYTES, io::stdin()), &sender))?;
+    let input = || BufReader::with_capacity(CHUNK_BYTES, io::stdin());
+    spawn_thread("lines", move || send_lines(input(), &delimiter, &sender))?;
     Ok(receiver)
 }
 
-fn send_lines(mut input: BufReader<impl Read>, sender: &Sender<Result<Lines, LinesError>>) {
+/// Each of these files as a line, in their order.
+pub(super) fn read_files_aside(paths: Vec<PathBuf>) -> Result<Receiver<Result<Lines, LinesError>>, Failure> {
+    let (sender, receiver) = mailbox(CHUNKS_MAX);
+    spawn_thread("files", move || send_files(paths, &sender))?;
+    Ok(receiver)
+}
+
+fn send_files(paths: Vec<PathBuf>, sender: &Sender<Result<Lines, LinesError>>) {
+    for path in paths {
+        let mut chunk = Lines::default();
+        let read = chunk.read_file(path).map(|()| chunk);
+        let is_last = read.is_err();
+        // Nobody receives any more where sending has failed.
+        if block_on(sender.send(read)).is_err() || is_last {
+            return;
+        }
+    }
+}
+
+fn send_lines(mut input: BufReader<impl Read>, delimiter: &[u8], sender: &Sender<Result<Lines, LinesError>>) {
     loop {
         let mut chunk = Lines::default();
-        let more = read_chunk(&mut input, &mut chunk);
+        let more = read_chunk(&mut input, delimiter, &mut chunk);
         // Nobody receives any more where sending has failed.
         let is_received = chunk.ends.is_empty() || block_on(sender.send(Ok(chunk))).is_ok();
         match more {
@@ -81,12 +132,17 @@ fn send_lines(mut input: BufReader<impl Read>, sender: &Sender<Result<Lines, Lin
 }
 
 /// Reads what is there, at least one line; `false` at the end of the input.
-fn read_chunk(input: &mut BufReader<impl Read>, chunk: &mut Lines) -> Result<bool, LinesError> {
+fn read_chunk(
+    input: &mut BufReader<impl Read>,
+    delimiter: &[u8],
+    chunk: &mut Lines,
+) -> Result<bool, LinesError> {
     loop {
-        if !chunk.read_line(input)? {
+        if !chunk.read_line(input, delimiter)? {
             return Ok(false);
         }
-        if !input.buffer().contains(&b'\n') || chunk.bytes.len() >= CHUNK_BYTES {
+        let has_more = input.buffer().windows(delimiter.len()).any(|window| window == delimiter);
+        if !has_more || chunk.bytes.len() >= CHUNK_BYTES {
             return Ok(true);
         }
     }
@@ -97,9 +153,17 @@ mod tests {
     use super::*;
 
     fn read_all(input: &[u8]) -> (Vec<Vec<u8>>, Option<LinesError>) {
+        read_divided(input, b"\n")
+    }
+
+    fn read_divided(input: &[u8], delimiter: &[u8]) -> (Vec<Vec<u8>>, Option<LinesError>) {
         let (sender, receiver) = mailbox(1 << 10);
-        send_lines(BufReader::with_capacity(CHUNK_BYTES, input), &sender);
+        send_lines(BufReader::with_capacity(CHUNK_BYTES, input), delimiter, &sender);
         drop(sender);
+        received(&receiver)
+    }
+
+    fn received(receiver: &Receiver<Result<Lines, LinesError>>) -> (Vec<Vec<u8>>, Option<LinesError>) {
         let (mut lines, mut failure) = (Vec::new(), None);
         while let Ok(chunk) = block_on(receiver.receive()) {
             match chunk {
@@ -116,6 +180,45 @@ mod tests {
         assert_eq!(lines, [&b"one"[..], b"", b"two", b"three"]);
         assert!(failure.is_none());
         assert_eq!(read_all(b"").0, Vec::<Vec<u8>>::new());
+    }
+
+    #[test]
+    fn a_delimiter_may_be_any_bytes() {
+        let (lines, failure) = read_divided(b"a\nb\0\0c", b"\0");
+        assert_eq!((lines, failure.is_none()), (vec![b"a\nb".to_vec(), Vec::new(), b"c".to_vec()], true));
+        let (lines, _) = read_divided(b"a;b;;c;;;d;", b";;");
+        assert_eq!(lines, [&b"a;b"[..], b"c", b";d;"], "the first that fits divides");
+        let mut longest = vec![b';'; 1 << 20];
+        longest[(1 << 20) - 1] = b'x';
+        for (at, byte) in longest.iter_mut().enumerate() {
+            if at % 2 == 1 {
+                *byte = b'x';
+            }
+        }
+        assert_eq!(read_divided(&[&longest[..], b";;"].concat(), b";;").0, [longest.clone()]);
+        let too_long = read_divided(&[&longest[..], b"x;;"].concat(), b";;").1;
+        assert!(matches!(too_long, Some(LinesError::TooLong)));
+    }
+
+    #[test]
+    fn a_file_is_a_record_as_a_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        std::fs::write(path("lines"), "a\nb\n").unwrap();
+        std::fs::write(path("empty"), "").unwrap();
+        std::fs::write(path("large"), vec![0; (1 << 20) + 1]).unwrap();
+        let read = |names: &[&str]| {
+            let (sender, receiver) = mailbox(1 << 10);
+            send_files(names.iter().map(|name| path(name)).collect(), &sender);
+            drop(sender);
+            received(&receiver)
+        };
+        let (records, failure) = read(&["lines", "empty", "missing", "lines"]);
+        assert_eq!(records, [&b"a\nb\n"[..], b""]);
+        let told = failure.unwrap().to_string();
+        assert!(told.contains("missing: ") && told.contains("name one that is there"), "{told}");
+        let (records, failure) = read(&["large"]);
+        assert!(records.is_empty() && matches!(failure, Some(LinesError::TooLarge { .. })));
     }
 
     #[test]

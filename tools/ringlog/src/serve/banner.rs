@@ -11,6 +11,7 @@ use net_server::settings::BrokerSettings;
 use serde_json::json;
 use tuning::{FlushMeasurement, FlushScope, WriteCache};
 
+use super::folder::FileIo;
 use super::log_directories::{Drive, Measured};
 use super::options::Options;
 use crate::output::{self, Counted};
@@ -34,6 +35,11 @@ impl Banner<'_> {
         let state = if self.new { "NEW" } else { "EXISTING" };
         let mut lines =
             vec![format!("{state} cluster {}, node {}", self.identity.cluster, self.identity.node)];
+        if self.is_buffered() {
+            lines.push(
+                "NOT DURABLE: --buffered-dev goes through the page cache; for development only".to_owned(),
+            );
+        }
         for told in &self.started.listeners {
             if self.options.config.routing == Routing::Node {
                 lines.extend(told.endpoints.iter().map(|endpoint| self.one_address(told, endpoint)));
@@ -77,6 +83,7 @@ impl Banner<'_> {
             &json!({
                 "cluster_id": self.identity.cluster.to_string(),
                 "new": self.new,
+                "durable": !self.is_buffered(),
                 "node_id": self.identity.node.0,
                 "routing": self.options.config.routing.name(),
                 "endpoints": endpoints,
@@ -132,7 +139,15 @@ impl Banner<'_> {
         self.directories.iter().map(directory).collect()
     }
 
+    fn is_buffered(&self) -> bool {
+        self.options.file_io == FileIo::BufferedDev
+    }
+
     fn durability(&self) -> String {
+        if self.is_buffered() {
+            return "into the page cache and no further than the file system takes it: nothing is promised"
+                .to_owned();
+        }
         let answered = if self.options.config.broker.topic.awaits_flush() {
             "acks=all is answered after a flush, acks=1 after the write"
         } else {

@@ -1,5 +1,6 @@
 //! The configuration file as it is written.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::fs;
 use std::path::Path;
@@ -8,26 +9,41 @@ use net_server::config::{ConfigError, ConfigFile};
 
 use crate::failure::{Failure, to_read};
 
-pub(super) fn read_file(path: &Path) -> Result<ConfigFile, Failure> {
-    let wrong = |error: &dyn Display, hint: &dyn Display| {
-        Failure::usage(format!("configuration {}: {error}{hint}", path.display()))
-    };
-    let text = fs::read_to_string(path).map_err(|error| wrong(&error, &to_read(&error)))?;
-    let file = ConfigFile::parse(&text).map_err(|error| wrong(&error, &hint(&text, &error)))?;
-    match given_twice(&file.kafka) {
-        None => Ok(file),
-        Some(name) => Err(wrong(
-            &format_args!("setting `{name}` is given twice, as a quoted and as a dotted key"),
-            &"; leave one of them out",
-        )),
-    }
+/// What the file says; the first of what is wrong with it.
+pub(crate) fn read_file(path: &Path) -> Result<ConfigFile, Failure> {
+    let (file, wrong) = read_all(path)?;
+    wrong.into_iter().next().map_or(Ok(file), Err)
 }
 
-/// A setting that is written in two ways: a quoted key and a dotted one are two keys to the file, but one setting.
-fn given_twice(kafka: &[(String, String)]) -> Option<&str> {
+/// What the file says, and all that is wrong with it as it is written. Fails where nothing can be read out of it.
+pub(super) fn read_all(path: &Path) -> Result<(ConfigFile, Vec<Failure>), Failure> {
+    let text = fs::read_to_string(path).map_err(|error| wrong(path, &error, &to_read(&error)))?;
+    read_text(path, &text)
+}
+
+/// The same of a text that stands in this file, or is to.
+pub(super) fn read_text(path: &Path, text: &str) -> Result<(ConfigFile, Vec<Failure>), Failure> {
+    let (file, refused) = ConfigFile::read(text).map_err(|error| wrong(path, &error, &hint(text, &error)))?;
+    let mut faults: Vec<_> = refused.iter().map(|error| wrong(path, error, &hint(text, error))).collect();
+    faults.extend(given_twice(&file.kafka).into_iter().map(|name| {
+        wrong(
+            path,
+            &format_args!("setting `{name}` is given twice, as a quoted and as a dotted key"),
+            &"; leave one of them out",
+        )
+    }));
+    Ok((file, faults))
+}
+
+fn wrong(path: &Path, error: &dyn Display, hint: &dyn Display) -> Failure {
+    Failure::usage(format!("configuration {}: {error}{hint}", path.display()))
+}
+
+/// The settings that are written in two ways: a quoted key and a dotted one are two keys to the file, but one setting.
+fn given_twice(kafka: &[(String, String)]) -> BTreeSet<&str> {
     let mut names: Vec<_> = kafka.iter().map(|(name, _)| name.as_str()).collect();
     names.sort_unstable();
-    names.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
+    names.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]).collect()
 }
 
 /// What to do where that isn't plain from the error: some of Kafka's names go on where another ends, and of those a file

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use engine_io_glommio::{GlommioIo, ShardSpec};
+use engine_io_glommio::{GlommioIo, ShardSpec, StartError};
 use engine_record::NodeId;
 use net_server::format::{Identity, PrepareError, Unformatted};
 use net_server::log_directories::{self, DirectoryError, Named, Prepared};
@@ -19,6 +19,32 @@ const LOCK: &str = "ringlog.lock";
 pub(super) const FORMAT: &str = "format.toml";
 /// Memory for the direct I/O of an executor that does little, in bytes.
 const SMALL_IO_MEMORY: usize = 256 << 10;
+
+/// How the files of a broker are read and written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FileIo {
+    /// Past the page cache.
+    Direct,
+    /// Through it, for development: nothing is promised of what is kept.
+    BufferedDev,
+}
+
+impl FileIo {
+    /// What `--buffered-dev` says.
+    pub(crate) const fn of(is_buffered_dev: bool) -> Self {
+        if is_buffered_dev { Self::BufferedDev } else { Self::Direct }
+    }
+}
+
+/// Why no executor starts, and what else can be done where it is for the lack of direct I/O.
+pub(super) fn not_started(error: StartError) -> Failure {
+    if matches!(error, StartError::Folder { .. }) {
+        return Failure::machine(format!(
+            "{error}. For development, --buffered-dev goes without it; nothing is durable then"
+        ));
+    }
+    Failure::machine(error)
+}
 
 /// A folder that is this process's while this lives. Where nothing but the lock came into it meanwhile, it is left as it
 /// was found: a start that is refused leaves no trace.
@@ -127,9 +153,10 @@ pub(super) fn prepare(
     logs: &LogFolders,
     node: NodeId,
     unformatted: Unformatted,
+    file_io: FileIo,
 ) -> Result<Found, Failure> {
     let (path, named) = (folder.path.clone(), logs.named.clone());
-    on_executor(&folder.path, async move |io| {
+    on_executor((&folder.path, file_io), async move |io| {
         let prepared = net_server::format::prepare(&io, &path, node, unformatted).await;
         let (identity, is_new) = prepared.map_err(Failure::machine)?;
         let directories = log_directories::prepare(&io, &identity, &path, &named).await;
@@ -147,7 +174,12 @@ pub(crate) struct Formatted {
 }
 
 /// Makes the folder a new cluster's, and log directories of those that `log_dirs` names. What is formatted already stays.
-pub(crate) fn format(folder: &DataFolder, log_dirs: &[PathBuf], node: NodeId) -> Result<Formatted, Failure> {
+pub(crate) fn format(
+    folder: &DataFolder,
+    log_dirs: &[PathBuf],
+    node: NodeId,
+    file_io: FileIo,
+) -> Result<Formatted, Failure> {
     let paths = log_folders::paths(&folder.path, log_dirs)?;
     let apart = paths.iter().filter(|path| **path != folder.path);
     // Held until all is formatted; then they hold something, and stay.
@@ -155,10 +187,10 @@ pub(crate) fn format(folder: &DataFolder, log_dirs: &[PathBuf], node: NodeId) ->
         apart.map(|path| DataFolder::make("log directory", path)).collect::<Result<_, _>>()?;
     for taken in &taken {
         // What holds logs must have direct I/O, which an executor looks at before it starts.
-        on_executor(&taken.path, async |_| Ok(()))?;
+        on_executor((&taken.path, file_io), async |_| Ok(()))?;
     }
     let path = folder.path.clone();
-    on_executor(&folder.path, async move |io| {
+    on_executor((&folder.path, file_io), async move |io| {
         let prepared = net_server::format::prepare(&io, &path, node, Unformatted::Create).await;
         let (identity, is_new) = prepared.map_err(Failure::machine)?;
         let named: Vec<_> = paths.iter().map(Named::new).collect();
@@ -174,16 +206,19 @@ fn refused(error: DirectoryError) -> Failure {
 
 /// Carries something out on an executor of its own, whose drive is that of `folder`.
 fn on_executor<T: Send + 'static>(
-    folder: &Path,
+    (folder, file_io): (&Path, FileIo),
     work: impl AsyncFnOnce(GlommioIo) -> Result<T, Failure> + Clone + Send + 'static,
 ) -> Result<T, Failure> {
     let spec = ShardSpec { name: "format".to_owned(), cpu: None, dedicated: false };
-    let running = engine_io_glommio::run(vec![spec], SMALL_IO_MEMORY, folder, move |_, io| {
+    let live = move |_, io| {
         let work = work.clone();
         async move { work(io).await }
-    })
-    .map_err(Failure::machine)?;
-    match running.join().pop() {
+    };
+    let running = match file_io {
+        FileIo::Direct => engine_io_glommio::run(vec![spec], SMALL_IO_MEMORY, folder, live),
+        FileIo::BufferedDev => engine_io_glommio::run_buffered(vec![spec], SMALL_IO_MEMORY, live),
+    };
+    match running.map_err(not_started)?.join().pop() {
         Some(Ok(outcome)) => outcome,
         Some(Err(panic)) => std::panic::resume_unwind(panic),
         None => unreachable!("one executor was started"),

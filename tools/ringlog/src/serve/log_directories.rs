@@ -6,6 +6,7 @@ use engine_store::FlushScope;
 use net_server::log_directories::{LogDirectory, Prepared};
 use tuning::FlushMeasurement;
 
+use super::folder::FileIo;
 use super::run::measure_flush;
 use crate::failure::Failure;
 
@@ -19,18 +20,18 @@ pub(super) struct Measured {
 pub(super) enum Drive {
     /// Why the directory is offline.
     Offline(String),
-    /// How it flushes; the time is `None` where it could not be measured, as the drive is full.
+    /// How it flushes; the time is `None` where it was not measured: the drive is full, or the page cache stands before it.
     Flushes(Option<FlushMeasurement>, tuning::FlushScope),
 }
 
 /// Looks at the drives of all directories. One that can't be measured is offline, unless it is the only one.
-pub(super) fn measure(prepared: Vec<Prepared>) -> Result<Vec<Measured>, Failure> {
+pub(super) fn measure(prepared: Vec<Prepared>, file_io: FileIo) -> Result<Vec<Measured>, Failure> {
     let is_single = prepared.len() == 1;
     let mut measured = Vec::with_capacity(prepared.len());
     for Prepared { path, offline } in prepared {
         let drive = match offline {
             Some(why) => Drive::Offline(why),
-            None => match measure_flush(&path) {
+            None => match measure_flush(&path, file_io) {
                 Ok(flush) => Drive::Flushes(flush, tuning::flush_covers_other_files(Path::new("/"), &path)),
                 Err(failure) if is_single => return Err(failure),
                 Err(failure) => {

@@ -10,8 +10,9 @@ use net_server::settings::BrokerSettings;
 use tuning::Cores;
 
 use super::Arguments;
-use super::config_file::read_file;
+use super::config_file::{read_all, read_file};
 use super::descriptors::share_out;
+use super::folder::FileIo;
 use super::listener::{Said, as_setting, listeners};
 use crate::failure::Failure;
 
@@ -30,45 +31,84 @@ pub(super) struct Options {
     pub(super) spare_cores: bool,
     /// Whether the configuration file was given: then an unformatted folder is refused.
     pub(super) configured: bool,
+    pub(super) file_io: FileIo,
+}
+
+/// What is wrong with a configuration, as far as it was found.
+#[derive(Debug)]
+struct Faults(Vec<Failure>);
+
+impl Faults {
+    /// The value, or its default where it is refused.
+    fn take<T>(&mut self, outcome: Result<T, Failure>) -> Option<T> {
+        outcome.map_err(|failure| self.0.push(failure)).ok()
+    }
 }
 
 impl Options {
     /// Resolves `arguments` and the file they name.
     pub(super) fn resolve(arguments: &Arguments) -> Result<Self, Failure> {
-        let file = match &arguments.config {
-            Some(path) => read_file(path)?,
-            None => ConfigFile::default(),
-        };
+        Self::resolve_all(arguments).map_err(|mut faults| faults.swap_remove(0))
+    }
+
+    /// The same, with all that is wrong, which is something.
+    pub(super) fn resolve_all(arguments: &Arguments) -> Result<Self, Vec<Failure>> {
+        let file = arguments.config.as_deref().map(read_all);
+        let (file, wrong) = file.transpose().map_err(|failure| vec![failure])?.unwrap_or_default();
+        Self::resolve_with(arguments, file, wrong)
+    }
+
+    /// The same where the file has been read: what it says, and what is wrong with it.
+    pub(super) fn resolve_with(
+        arguments: &Arguments,
+        file: ConfigFile,
+        wrong: Vec<Failure>,
+    ) -> Result<Self, Vec<Failure>> {
+        let mut faults = Faults(wrong);
         let refused = |error| arguments.refused(&error);
-        let node = check_node_id(arguments.node_id.or(file.node_id).unwrap_or(1)).map_err(refused)?;
+        let node = check_node_id(arguments.node_id.or(file.node_id).unwrap_or(1)).map_err(refused);
+        let node = faults.take(node);
         let routing = arguments.routing.as_deref().or(file.routing.as_deref()).unwrap_or("shard");
-        let routing = parse_routing(routing).map_err(refused)?;
-        let usable = tuning::usable_cores(Path::new("/")).map_err(Failure::machine)?;
-        let cpus = cpus(&usable, arguments.cpus.as_deref().or(file.cpus.as_deref())).map_err(refused)?;
-        let spare_cores = usable.cpus.iter().any(|usable| !cpus.contains(&usable.id));
-        let shards = u16::try_from(cpus.len()).expect("there are at most 1,000 shards");
-        let mut broker = BrokerSettings::from_file(&file.kafka).map_err(|error| refused(error.into()))?;
+        let routing = faults.take(parse_routing(routing).map_err(refused));
+        let (mut broker, wrong) = BrokerSettings::read_file(&file.kafka);
+        faults.0.extend(wrong.into_iter().map(|error| refused(error.into())));
+        let usable = tuning::usable_cores(Path::new("/")).map_err(|error| vec![Failure::machine(error)])?;
+        let cpus = cpus(&usable, arguments.cpus.as_deref().or(file.cpus.as_deref())).map_err(refused);
+        let cpus = faults.take(cpus);
+        // Where the CPUs are wrong, what is said of ports is checked for one shard.
+        let shards = cpus.as_ref().map_or(1, Vec::len);
+        let shards = u16::try_from(shards).expect("there are at most 1,000 shards");
         let said = Said {
             listen: arguments.listen.as_deref().or(file.listen.as_deref()),
             advertise: arguments.advertise.as_deref().or(file.advertise.as_deref()),
             kafka: &broker.listeners,
         };
-        let listeners = listeners(&said, routing.ports(shards)).map_err(refused)?;
-        if said.listen.is_some() {
+        // Where the routing is wrong too, as many ports are needed as there may be.
+        let ports = routing.map_or(shards, |routing| routing.ports(shards));
+        let listeners = faults.take(listeners(&said, ports).map_err(refused));
+        if let (Some(_), Some(listeners)) = (said.listen, &listeners) {
             // Who asks the broker is told of the listener in the form that Kafka has for it.
-            let written = as_setting(&listeners);
+            let written = as_setting(listeners);
             broker.written.insert("listeners".to_owned(), written.clone());
             broker.listeners.listeners = Some(written);
         }
+        let limits =
+            faults.take(within_open_files(limits(&broker, shards), shards, broker.log_dirs.len().max(1)));
         let data_folder = arguments.data_dir.clone().or(file.data_dir).unwrap_or_else(|| DATA_DIR.into());
-        let limits = within_open_files(limits(&broker, shards), shards, broker.log_dirs.len().max(1))?;
         let default = Watermarks::default();
         let watermarks = Watermarks {
             soft: file.disk_soft_watermark.unwrap_or(default.soft),
             hard: file.disk_hard_watermark.unwrap_or(default.hard),
         };
+        let (Some(node), Some(routing), Some(cpus), Some(listeners), Some(limits), true) =
+            (node, routing, cpus, listeners, limits, faults.0.is_empty())
+        else {
+            return Err(faults.0);
+        };
+        let spare_cores = usable.cpus.iter().any(|usable| !cpus.contains(&usable.id));
         let config = Config { node, data_folder, listeners, routing, shards, broker, limits, watermarks };
-        Ok(Self { config, cpus, spare_cores, configured: arguments.config.is_some() })
+        let file_io = FileIo::of(arguments.buffered_dev);
+        Ok(Self { config, cpus, spare_cores, configured: arguments.config.is_some(), file_io })
     }
 }
 

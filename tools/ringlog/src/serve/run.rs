@@ -18,7 +18,7 @@ use tracing::Level;
 use tuning::{FlushMeasurement, Needs, ProbeBounds, Severity, TuningError};
 
 use super::banner::Banner;
-use super::folder::{DataFolder, Found, prepare};
+use super::folder::{DataFolder, FileIo, Found, not_started, prepare};
 use super::listener::check_ports;
 use super::log_directories::{Measured, measure};
 use super::log_folders::LogFolders;
@@ -69,12 +69,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut stats_file = arguments.stats_file.as_deref().map(StatsFile::check).transpose()?;
     check_ports(&options.config, PORTS_PATIENCE).map_err(Failure::machine)?;
     let Found { identity, is_new, log_directories } =
-        prepare(&folder, &logs, options.config.node, unformatted)?;
-    let measured = measure(log_directories)?;
+        prepare(&folder, &logs, options.config.node, unformatted, options.file_io)?;
+    let measured = measure(log_directories, options.file_io)?;
     let directories: Vec<_> = measured.iter().map(Measured::directory).collect();
     let events = watch(arguments.stats_file.is_some())?;
     let (shards, control, mut node) = assemble(&options.config, &identity, &directories);
-    let running = start(&options, shards, control).map_err(Failure::machine)?;
+    let running = start(&options, shards, control).map_err(not_started)?;
     let started = match block_on(node.started()) {
         Ok(started) => started,
         Err(error) => return Err(end_early(node, running, error)),
@@ -98,8 +98,17 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     stopped.map_err(Failure::failed)
 }
 
-/// How long the drive's own flush takes; `None` on a full drive, which must not keep a broker from reading and deleting.
-pub(super) fn measure_flush(folder: &Path) -> Result<Option<FlushMeasurement>, Failure> {
+/// How long the drive's own flush takes; `None` where it isn't measured: for development, and on a full drive, which must
+/// not keep a broker from reading and deleting.
+pub(super) fn measure_flush(folder: &Path, file_io: FileIo) -> Result<Option<FlushMeasurement>, Failure> {
+    if file_io == FileIo::BufferedDev {
+        tracing::warn!(
+            folder = %folder.display(),
+            "NOT DURABLE: --buffered-dev goes through the page cache, and what is acknowledged may be lost with the power, or \
+             with the folder where it is in memory. For development only"
+        );
+        return Ok(None);
+    }
     match tuning::measure_flush(folder, FLUSH_PROBE) {
         Err(TuningError::Scratch { source, .. }) if is_storage_full(source.kind()) => {
             tracing::warn!(
@@ -185,7 +194,7 @@ fn start(
     let seats: Vec<Mutex<Option<ShardSeat>>> =
         shards.into_iter().map(|seat| Mutex::new(Some(seat))).collect();
     let seats = Arc::new((seats, Mutex::new(Some(control))));
-    engine_io_glommio::run(specs, IO_MEMORY, &options.config.data_folder, move |index, io| {
+    let live = move |index: usize, io| {
         let seats = Arc::clone(&seats);
         async move {
             match seats.0.get(index) {
@@ -193,7 +202,11 @@ fn start(
                 None => net_server::run_control(io, take(&seats.1)).await,
             }
         }
-    })
+    };
+    match options.file_io {
+        FileIo::Direct => engine_io_glommio::run(specs, IO_MEMORY, &options.config.data_folder, live),
+        FileIo::BufferedDev => engine_io_glommio::run_buffered(specs, IO_MEMORY, live),
+    }
 }
 
 /// Takes what is handed to exactly one executor.
@@ -279,11 +292,13 @@ fn end_early(node: NodeHandle, running: Running<Result<(), NodeError>>, error: N
 
 fn machine_or_failed(error: NodeError) -> Failure {
     match error {
-        NodeError::Listen { .. } | NodeError::PortsOverflow { .. } => Failure::machine(error),
-        NodeError::Store { .. }
-        | NodeError::Metadata(_)
-        | NodeError::Registration(_)
-        | NodeError::PeerStopped => Failure::failed(error),
+        // At a start that is the folder: its metadata can't be read.
+        NodeError::Listen { .. } | NodeError::PortsOverflow { .. } | NodeError::Metadata(_) => {
+            Failure::machine(error)
+        }
+        NodeError::Store { .. } | NodeError::Registration(_) | NodeError::PeerStopped => {
+            Failure::failed(error)
+        }
     }
 }
 

@@ -34,6 +34,8 @@ struct Leader {
     endpoint: Option<String>,
     epoch: i32,
     offsets: Result<Offsets, String>,
+    /// Bytes of its log; `None` where it doesn't tell.
+    log_bytes: Option<u64>,
 }
 
 /// What can be read, or why it can't be told.
@@ -61,11 +63,18 @@ async fn describe<I: Io>(client: &Client<I>, name: &str) -> Result<Described, Ad
     let led: Vec<_> =
         indexed.filter(|(_, partition)| partition.leader.is_some()).map(|(index, _)| index).collect();
     let mut offsets = offsets(client, name, &led).await?.into_iter();
-    let partitions = topic.partitions.iter().map(|partition| {
+    let indexed = (0..).map(PartitionIndex).zip(&topic.partitions);
+    let leaders: Vec<_> =
+        indexed.clone().filter_map(|(index, partition)| Some((index, partition.leader?))).collect();
+    let log_bytes = admin.log_bytes(name, &leaders).await;
+    let partitions = indexed.map(|(index, partition)| {
         let offsets = partition.leader.and_then(|broker| Some((broker, offsets.next()?)));
         let ids = |brokers: &[BrokerId]| brokers.iter().map(|broker| broker.0).collect();
         DescribedPartition {
-            leader: offsets.map(|(broker, offsets)| leader(client, broker, partition, offsets)),
+            leader: offsets.map(|(broker, offsets)| Leader {
+                log_bytes: log_bytes.get(&index).copied(),
+                ..leader(client, broker, partition, offsets)
+            }),
             replicas: ids(&partition.replicas),
             in_sync_replicas: ids(&partition.in_sync_replicas),
         }
@@ -94,7 +103,7 @@ fn leader<I: Io>(
 ) -> Leader {
     let endpoint = client.with_metadata(|metadata| metadata.endpoint(broker).map(ToString::to_string));
     let offsets = offsets.map_err(|code| code.to_string());
-    Leader { broker: broker.0, endpoint, epoch: partition.leader_epoch, offsets }
+    Leader { broker: broker.0, endpoint, epoch: partition.leader_epoch, offsets, log_bytes: None }
 }
 
 /// What can be read of these partitions. One that can't be used doesn't hide the others.
@@ -131,7 +140,8 @@ impl Described {
 
     fn text(&self, name: &str) -> String {
         let rows = (0_usize..).zip(&self.partitions).map(|(index, partition)| partition.row(index));
-        let head = ["PARTITION", "LEADER", "ENDPOINT", "SHARD", "EPOCH", "IN SYNC", "EARLIEST", "LATEST"];
+        let head =
+            ["PARTITION", "LEADER", "ENDPOINT", "SHARD", "EPOCH", "IN SYNC", "EARLIEST", "LATEST", "BYTES"];
         let (count, id) = (Counted(self.partitions.len(), "partition"), &self.id);
         format!("topic {name}, id {id}, {count}\n{}{}", self.own_text(), table(head, rows.collect()))
     }
@@ -162,15 +172,17 @@ impl DescribedPartition {
             "in_sync_replicas": self.in_sync_replicas,
             "earliest_offset": offsets.map(|offsets| offsets.earliest),
             "latest_offset": offsets.map(|offsets| offsets.latest),
+            "log_bytes": leader.and_then(|leader| leader.log_bytes),
             "error": leader.and_then(|leader| leader.offsets.as_ref().err()),
         })
     }
 
-    fn row(&self, index: usize) -> [String; 8] {
+    fn row(&self, index: usize) -> [String; 9] {
         let in_sync = format!("{} of {}", self.in_sync_replicas.len(), self.replicas.len());
         let dash = || "-".to_owned();
         let Some(leader) = &self.leader else {
-            return [index.to_string(), "NONE".to_owned(), dash(), dash(), dash(), in_sync, dash(), dash()];
+            let none = "NONE".to_owned();
+            return [index.to_string(), none, dash(), dash(), dash(), in_sync, dash(), dash(), dash()];
         };
         let (earliest, latest) = match &leader.offsets {
             Ok(offsets) => (offsets.earliest.to_string(), offsets.latest.to_string()),
@@ -185,6 +197,7 @@ impl DescribedPartition {
             in_sync,
             earliest,
             latest,
+            leader.log_bytes.map_or_else(dash, |bytes| bytes.to_string()),
         ]
     }
 }
@@ -195,7 +208,8 @@ mod tests {
 
     fn led(offsets: Result<Offsets, String>) -> DescribedPartition {
         let endpoint = Some("127.0.0.1:9093".to_owned());
-        let leader = Some(Leader { broker: 1_001, endpoint, epoch: 3, offsets });
+        let log_bytes = offsets.is_ok().then_some(4_096);
+        let leader = Some(Leader { broker: 1_001, endpoint, epoch: 3, offsets, log_bytes });
         DescribedPartition { leader, replicas: vec![1_001], in_sync_replicas: vec![1_001] }
     }
 
@@ -213,10 +227,10 @@ mod tests {
             described().text("t"),
             "topic t, id id, 3 partitions\n\
              settings of its own: a=1, b=\n\
-             PARTITION  LEADER  ENDPOINT        SHARD  EPOCH  IN SYNC  EARLIEST  LATEST\n\
-             0          1001    127.0.0.1:9093  1      3      1 of 1   5         42\n\
-             1          1001    127.0.0.1:9093  1      3      1 of 1   -         KAFKA_STORAGE_ERROR (56)\n\
-             2          NONE    -               -      -      0 of 1   -         -"
+             PARTITION  LEADER  ENDPOINT        SHARD  EPOCH  IN SYNC  EARLIEST  LATEST                    BYTES\n\
+             0          1001    127.0.0.1:9093  1      3      1 of 1   5         42                        4096\n\
+             1          1001    127.0.0.1:9093  1      3      1 of 1   -         KAFKA_STORAGE_ERROR (56)  -\n\
+             2          NONE    -               -      -      0 of 1   -         -                         -"
         );
     }
 
@@ -239,6 +253,10 @@ mod tests {
         assert_eq!(json["configs"], json!({ "a": "1", "b": "" }));
         assert_eq!(json["partitions"][0]["shard"], 1);
         assert_eq!(json["partitions"][0]["latest_offset"], 42);
+        assert_eq!(
+            (&json["partitions"][0]["log_bytes"], &json["partitions"][1]["log_bytes"]),
+            (&json!(4_096), &Value::Null)
+        );
         assert_eq!(json["partitions"][1]["error"], "KAFKA_STORAGE_ERROR (56)");
         assert_eq!(json["partitions"][2]["leader"], Value::Null);
     }
