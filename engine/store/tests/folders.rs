@@ -26,8 +26,9 @@ async fn open(
 ) -> (SimStore, SimLog) {
     let mut config = machine.config.clone();
     config.folder = format!("d{number}").into();
-    let (store, _) = Store::open_sharing(io, config, resources).await.unwrap();
-    let log = store.open_partition(partition(number), "topic", machine.log_config, EPOCH).await.unwrap();
+    let (store, _) = Store::open_sharing(io, config, resources).await.expect("the store opens");
+    let log = store.open_partition(partition(number), "topic", machine.log_config, EPOCH).await;
+    let log = log.expect("the partition opens");
     (store, log)
 }
 

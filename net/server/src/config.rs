@@ -33,6 +33,28 @@ pub const SHARDS_MAX: u16 = 1000;
 pub enum Routing {
     /// Every shard listens on a port of its own and appears to clients as a broker of its own.
     Shard,
+    /// All shards accept from one port and appear to clients as one broker; what is another shard's is forwarded to it.
+    Node,
+}
+
+impl Routing {
+    /// As it is written.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Shard => "shard",
+            Self::Node => "node",
+        }
+    }
+
+    /// How many ports each listener of a node with so many shards takes.
+    #[must_use]
+    pub const fn ports(self, shards: u16) -> u16 {
+        match self {
+            Self::Shard => shards,
+            Self::Node => 1,
+        }
+    }
 }
 
 /// The name of the listener that a node has unless it is told of others.
@@ -76,8 +98,11 @@ impl ListenerConfig {
 
     /// The port that a shard binds; `None` past the last.
     #[must_use]
-    pub fn port_of(&self, shard: ShardId) -> Option<u16> {
-        if self.port == 0 { Some(0) } else { self.port.checked_add(shard.0) }
+    pub fn port_of(&self, shard: ShardId, routing: Routing) -> Option<u16> {
+        match routing {
+            Routing::Shard if self.port != 0 => self.port.checked_add(shard.0),
+            Routing::Shard | Routing::Node => Some(self.port),
+        }
     }
 }
 
@@ -352,7 +377,8 @@ fn edit_distance(left: &str, right: &str) -> usize {
 pub fn parse_routing(name: &str) -> Result<Routing, ConfigError> {
     match name {
         "shard" => Ok(Routing::Shard),
-        other => Err(wrong("routing", format!("`{other}` is not a routing; `shard` is"))),
+        "node" => Ok(Routing::Node),
+        other => Err(wrong("routing", format!("`{other}` is not a routing; `shard` and `node` are"))),
     }
 }
 

@@ -16,6 +16,7 @@ use engine_record::Instant;
 
 use crate::dispatch;
 use crate::driven::Driven;
+use crate::forward::Links;
 use crate::frame_reader::{FrameReadError, FrameReader, Progress, RequestFrame, Unfinished};
 use crate::hooks::Principal;
 use crate::lookups::TimeHad;
@@ -40,7 +41,10 @@ pub(crate) struct Connection<I: Io> {
     /// Who the client is.
     pub(crate) principal: Principal,
     replies: ReplyQueue<I>,
-    closer: CloserOf<I>,
+    /// `None` where another shard has the socket, and forwards what is this shard's ([`crate::forward`]).
+    closer: Option<CloserOf<I>>,
+    /// The ways by which what is other shards' goes to them.
+    links: Links,
     /// The request that is being received, where it is a large one.
     unfinished: Rc<Unfinished>,
     request_memory: ConnectionMemory,
@@ -91,7 +95,51 @@ impl Activity {
     }
 }
 
+/// Who is at the other end of a connection, and how it came there.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    pub(crate) peer: SocketAddr,
+    pub(crate) reached: IpAddr,
+    pub(crate) listener: usize,
+    pub(crate) principal: Principal,
+}
+
 impl<I: Io> Connection<I> {
+    fn new(shard: &Shard<I>, client: Client, closer: Option<CloserOf<I>>) -> Self {
+        // What is forwarded comes when it comes: it is for who has the socket to say that nothing does.
+        let reading = if closer.is_some() { Doing::Resting } else { Doing::Working };
+        let Client { peer, reached, listener, principal } = client;
+        Self {
+            peer,
+            reached,
+            listener,
+            principal,
+            replies: ReplyQueue::new(shard.limits().requests_in_flight),
+            closer,
+            links: Links::default(),
+            unfinished: Rc::new(Unfinished::none()),
+            request_memory: shard.request_memory().of_connection(frame_limit(shard)),
+            outcomes: ConnectionOutcomes::new(),
+            lookups: TimeHad::default(),
+            reading: Activity::new(reading, shard.io().now()),
+            writing: Activity::new(Doing::Resting, shard.io().now()),
+            hung_up: Cell::new(false),
+            hanging_up: Signal::new(),
+            muted_until: Cell::new(Instant::ZERO),
+        }
+    }
+
+    /// A client whose socket another shard has.
+    pub(crate) fn forwarded(shard: &Shard<I>, client: Client) -> Self {
+        Self::new(shard, client, None)
+    }
+
+    /// Who the client is, for another shard.
+    pub(crate) fn client(&self) -> Client {
+        let Self { peer, reached, listener, .. } = *self;
+        Client { peer, reached, listener, principal: self.principal.clone() }
+    }
+
     /// How long the client has kept the server in the middle of a frame or a reply.
     pub(crate) fn transferring(&self, now: Instant) -> Option<Duration> {
         let longest = [&self.reading, &self.writing].map(|task| task.has_done(Doing::Transferring, now));
@@ -124,11 +172,33 @@ impl<I: Io> Connection<I> {
         self.replies.close();
         // At once, not when the connection ends: its reading task may be waiting for the memory they hold.
         self.replies.abandon();
-        self.closer.close();
+        self.links.close();
+        self.close_socket();
+    }
+
+    fn close_socket(&self) {
+        if let Some(closer) = &self.closer {
+            closer.close();
+        }
+    }
+
+    /// Whether another shard has the client's socket.
+    pub(crate) fn is_forwarded(&self) -> bool {
+        self.closer.is_none()
+    }
+
+    /// Its ways to other shards.
+    pub(crate) fn links(&self) -> &Links {
+        &self.links
+    }
+
+    /// The replies to what was forwarded, for who answers it.
+    pub(crate) fn forwarded_replies(&self) -> &ReplyQueue<I> {
+        &self.replies
     }
 
     /// Resolves when nobody is there any more to take replies.
-    async fn hung_up(&self) {
+    pub(crate) async fn hung_up(&self) {
         loop {
             let hanging_up = self.hanging_up.wait();
             if self.hung_up.get() {
@@ -177,7 +247,7 @@ impl<I: Io> Connection<I> {
     pub(crate) fn finish(&self) {
         self.replies.close();
         if self.replies.in_flight() == 0 {
-            self.closer.close();
+            self.close_socket();
         }
     }
 
@@ -189,25 +259,14 @@ impl<I: Io> Connection<I> {
 
 /// Serves a connection until it ends that came by a listener. Resolves when both its tasks have.
 pub(crate) async fn serve<I: Io>(shard: Rc<Shard<I>>, listener: usize, stream: I::Stream) {
-    let (peer, reached) = (stream.peer_address(), stream.local_address().ip());
-    let (reader, writer) = stream.split();
-    let connection = Rc::new(Connection {
-        peer,
-        reached,
+    let client = Client {
+        peer: stream.peer_address(),
+        reached: stream.local_address().ip(),
         listener,
         principal: Principal::anonymous(),
-        replies: ReplyQueue::new(shard.limits().requests_in_flight),
-        closer: reader.closer(),
-        unfinished: Rc::new(Unfinished::none()),
-        request_memory: shard.request_memory().of_connection(frame_limit(&shard)),
-        outcomes: ConnectionOutcomes::new(),
-        lookups: TimeHad::default(),
-        reading: Activity::new(Doing::Resting, shard.io().now()),
-        writing: Activity::new(Doing::Resting, shard.io().now()),
-        hung_up: Cell::new(false),
-        hanging_up: Signal::new(),
-        muted_until: Cell::new(Instant::ZERO),
-    });
+    };
+    let (reader, writer) = stream.split();
+    let connection = Rc::new(Connection::new(&shard, client, Some(reader.closer())));
     let _listed = shard.connections().list(&connection);
     let _abandoned = AbandonReplies(&connection);
     let writing = shard.io().spawn(write_replies(Rc::clone(&shard), Rc::clone(&connection), writer));
@@ -218,7 +277,8 @@ pub(crate) async fn serve<I: Io>(shard: Rc<Shard<I>>, listener: usize, stream: I
     if deadline(shard.io(), shard.io().now().after(shard.limits().drain), writing.join()).await.is_none() {
         connection.close();
     }
-    connection.closer.close();
+    connection.links.close();
+    connection.close_socket();
 }
 
 /// Drops what is left of a connection's replies when it ends, also where its task is dropped.

@@ -143,9 +143,9 @@ impl<I: Io> Connections<I> {
         holders.map(|connection| connection.hurry()).count()
     }
 
-    /// Lets every connection answer what it has begun, then close.
+    /// Lets every connection answer what it has begun, then close. Those whose socket another shard has end with it.
     pub(crate) fn finish_all(&self) {
-        for connection in self.snapshot() {
+        for connection in self.snapshot().iter().filter(|connection| !connection.is_forwarded()) {
             connection.finish();
         }
     }
@@ -157,11 +157,11 @@ impl<I: Io> Connections<I> {
         }
     }
 
-    /// Resolves when there is no connection left.
+    /// Resolves when there is no connection left, those included whose socket another shard has.
     pub(crate) async fn none_left(&self) {
         loop {
             let ended = self.ended.wait();
-            if self.count() == 0 {
+            if self.count() == 0 && self.state.borrow().by_number.is_empty() {
                 return;
             }
             ended.await;
@@ -198,5 +198,6 @@ impl<I: Io> Drop for Admission<I> {
 impl<I: Io> Drop for Listed<'_, I> {
     fn drop(&mut self) {
         self.connections.state.borrow_mut().by_number.remove(&self.number);
+        self.connections.ended.notify();
     }
 }

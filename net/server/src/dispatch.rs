@@ -6,9 +6,11 @@ use std::rc::Rc;
 use engine_io::Io;
 use engine_record::Instant;
 use net_wire::messages::api_versions::ApiVersionsResponse;
+use net_wire::messages::{DeleteRecordsRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest};
 use net_wire::{ApiKey, DecodeError, Message, Reader, RequestHeader};
 
 use crate::connection::Connection;
+use crate::forward;
 use crate::frame_reader::RequestFrame;
 use crate::handlers;
 use crate::hooks;
@@ -31,7 +33,7 @@ pub(crate) struct Request<I: Io> {
     frame: Vec<u8>,
     /// Where the body begins in `frame`.
     body: usize,
-    _memory: Held,
+    memory: Held,
 }
 
 impl<I: Io> Request<I> {
@@ -50,13 +52,23 @@ impl<I: Io> Request<I> {
             received_at,
             body: frame.bytes.len() - reader.remaining(),
             frame: frame.bytes,
-            _memory: frame.memory,
+            memory: frame.memory,
         })
     }
 
     /// The body's bytes.
     pub(crate) fn body(&self) -> &[u8] {
         &self.frame[self.body..]
+    }
+
+    /// The whole of it, without its size.
+    pub(crate) fn frame(&self) -> &[u8] {
+        &self.frame
+    }
+
+    /// The same, with its memory.
+    pub(crate) fn into_frame(self) -> (Vec<u8>, Held) {
+        (self.frame, self.memory)
     }
 
     /// Decodes the body.
@@ -87,7 +99,9 @@ pub(crate) async fn start<I: Io>(
         return Box::pin(ready(Response::Close(reason)));
     }
     hold_back(shard, &request);
-    if request.api == ApiKey::Produce {
+    if request.api == ApiKey::Produce && forward::forwards(shard, connection) {
+        forward::produce::start(shard, request).await
+    } else if request.api == ApiKey::Produce {
         handlers::produce::start(shard, request).await
     } else {
         Box::pin(finish(Rc::clone(shard), request))
@@ -108,32 +122,74 @@ async fn finish<I: Io>(shard: Rc<Shard<I>>, request: Request<I>) -> Response<I> 
         Ok(turn) => turn,
         Err(reason) => return Response::Close(reason),
     };
-    let answered = match api {
-        ApiKey::Fetch => handlers::fetch::handle(&shard, &request).await,
-        ApiKey::ListOffsets => handlers::list_offsets::handle(&shard, &request).await,
-        ApiKey::Metadata => handlers::metadata::handle(&shard, &request).await,
-        ApiKey::ApiVersions => handlers::api_versions::handle(&request),
-        ApiKey::CreateTopics => handlers::create_topics::handle(&shard, &request).await,
-        ApiKey::DeleteTopics => handlers::delete_topics::handle(&shard, &request).await,
-        ApiKey::DeleteRecords => handlers::delete_records::handle(&shard, &request).await,
-        ApiKey::InitProducerId => handlers::init_producer_id::handle(&shard, &request).await,
-        ApiKey::OffsetForLeaderEpoch => handlers::offset_for_leader_epoch::handle(&shard, &request).await,
-        ApiKey::DescribeConfigs => handlers::describe_configs::handle(&shard, &request).await,
-        ApiKey::AlterConfigs => handlers::alter_configs::handle(&shard, &request).await,
-        ApiKey::IncrementalAlterConfigs => {
-            handlers::alter_configs::handle_incremental(&shard, &request).await
-        }
-        ApiKey::CreatePartitions => handlers::create_partitions::handle(&shard, &request).await,
-        ApiKey::DescribeLogDirs => handlers::describe_log_dirs::handle(&shard, &request).await,
-        ApiKey::DescribeCluster => handlers::describe_cluster::handle(&shard, &request).await,
-        ApiKey::DescribeTopicPartitions => {
-            handlers::describe_topic_partitions::handle(&shard, &request).await
-        }
-        ApiKey::ListConfigResources => handlers::list_config_resources::handle(&shard, &request).await,
-        ApiKey::Produce => unreachable!("a produce request has a first stage of its own"),
+    let answered = match forwarded(&shard, &request).await {
+        Ok(Some(response)) => Ok(response),
+        Ok(None) => handle(&shard, &request).await,
+        Err(reason) => Err(reason),
     };
     shard.metrics().stage(Stage::of(api), received_at, shard.io().now());
     reply_memory::paid(&shard, api, answered.unwrap_or_else(Response::Close)).await
+}
+
+/// What other shards answer, where all accept clients from one port and not all is this shard's own.
+async fn forwarded<I: Io>(
+    shard: &Rc<Shard<I>>,
+    request: &Request<I>,
+) -> Result<Option<Response<I>>, CloseReason> {
+    if !forward::forwards(shard, &request.connection) {
+        return Ok(None);
+    }
+    match request.api {
+        ApiKey::ListOffsets => {
+            forward::request::handle::<I, ListOffsetsRequest<'_>>(shard, request).await
+        }
+        ApiKey::DeleteRecords => {
+            forward::request::handle::<I, DeleteRecordsRequest<'_>>(shard, request).await
+        }
+        ApiKey::OffsetForLeaderEpoch => {
+            forward::request::handle::<I, OffsetForLeaderEpochRequest<'_>>(shard, request).await
+        }
+        ApiKey::DescribeLogDirs => forward::gather::log_dirs(shard, request).await.map(Some),
+        // Has its own way, by its session.
+        ApiKey::Fetch
+        // Any shard answers these.
+        | ApiKey::Metadata
+        | ApiKey::ApiVersions
+        | ApiKey::CreateTopics
+        | ApiKey::CreatePartitions
+        | ApiKey::DeleteTopics
+        | ApiKey::InitProducerId
+        | ApiKey::DescribeConfigs
+        | ApiKey::AlterConfigs
+        | ApiKey::IncrementalAlterConfigs
+        | ApiKey::DescribeCluster
+        | ApiKey::DescribeTopicPartitions
+        | ApiKey::ListConfigResources
+        | ApiKey::Produce => Ok(None),
+    }
+}
+
+async fn handle<I: Io>(shard: &Rc<Shard<I>>, request: &Request<I>) -> Result<Response<I>, CloseReason> {
+    match request.api {
+        ApiKey::Fetch => handlers::fetch::handle(shard, request).await,
+        ApiKey::ListOffsets => handlers::list_offsets::handle(shard, request).await,
+        ApiKey::Metadata => handlers::metadata::handle(shard, request).await,
+        ApiKey::ApiVersions => handlers::api_versions::handle(request),
+        ApiKey::CreateTopics => handlers::create_topics::handle(shard, request).await,
+        ApiKey::DeleteTopics => handlers::delete_topics::handle(shard, request).await,
+        ApiKey::DeleteRecords => handlers::delete_records::handle(shard, request).await,
+        ApiKey::InitProducerId => handlers::init_producer_id::handle(shard, request).await,
+        ApiKey::OffsetForLeaderEpoch => handlers::offset_for_leader_epoch::handle(shard, request).await,
+        ApiKey::DescribeConfigs => handlers::describe_configs::handle(shard, request).await,
+        ApiKey::AlterConfigs => handlers::alter_configs::handle(shard, request).await,
+        ApiKey::IncrementalAlterConfigs => handlers::alter_configs::handle_incremental(shard, request).await,
+        ApiKey::CreatePartitions => handlers::create_partitions::handle(shard, request).await,
+        ApiKey::DescribeLogDirs => handlers::describe_log_dirs::handle(shard, request).await,
+        ApiKey::DescribeCluster => handlers::describe_cluster::handle(shard, request).await,
+        ApiKey::DescribeTopicPartitions => handlers::describe_topic_partitions::handle(shard, request).await,
+        ApiKey::ListConfigResources => handlers::list_config_resources::handle(shard, request).await,
+        ApiKey::Produce => unreachable!("a produce request has a first stage of its own"),
+    }
 }
 
 /// Only ApiVersions can be answered in a version the broker doesn't know: with what it does know, in version 0.

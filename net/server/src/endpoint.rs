@@ -71,6 +71,13 @@ pub(crate) fn told(image: &Image, listener: &ListenerConfig, here: NodeId, reach
     endpoints
 }
 
+/// The broker id under which clients know a shard: its own, or the node's where all shards have one address, which is
+/// the first one's.
+pub(crate) fn broker_of(image: &Image, node: NodeId, shard: ShardId) -> i32 {
+    let is_one = image.node(node).is_some_and(|node| node.has_one_address());
+    broker_id(node, if is_one { ShardId(0) } else { shard })
+}
+
 /// What an answer takes, at most, that says as much: an estimate in bytes.
 pub(crate) fn told_bytes(image: &Image) -> u64 {
     /// An endpoint as it is found, put into an answer and encoded, but for its host's name.
@@ -168,6 +175,30 @@ mod tests {
         let image = image(&[(3, &[&reached]), (4, &[&reached])]);
         let told = told(&image, &reached, NodeId(3), "10.0.0.7".parse().unwrap());
         assert_eq!(told, [endpoint(3000, "10.0.0.7", 9092), endpoint(3001, "10.0.0.7", 9093)]);
+    }
+
+    #[test]
+    fn a_shard_is_known_by_the_nodes_id_where_all_have_one_address() {
+        let listener = listener("PLAINTEXT", Advertised::AsReached);
+        let with = |shards: u16| {
+            let bound = SocketAddr::from(([0, 0, 0, 0], 9092));
+            let endpoint = |shard| register(&listener, ShardId(shard), bound);
+            let mut image = Image::new(ClusterId([1; 16]));
+            let registration = RegisterNode {
+                node: NodeId(3),
+                directory_id: 1,
+                incarnation: Incarnation(1),
+                shards: 2,
+                endpoints: (0..shards).map(endpoint).collect(),
+                clean_start: true,
+            };
+            image.apply(1, &Command::RegisterNode(registration));
+            image
+        };
+        assert_eq!(broker_of(&with(2), NodeId(3), ShardId(1)), 3001);
+        assert_eq!(broker_of(&with(1), NodeId(3), ShardId(1)), 3000);
+        let told = told(&with(1), &listener, NodeId(3), "10.0.0.7".parse().unwrap());
+        assert_eq!(told, [endpoint(3000, "10.0.0.7", 9092)]);
     }
 
     #[test]

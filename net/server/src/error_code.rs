@@ -1,6 +1,6 @@
 //! From every error of ours to the protocol's code. No wildcard: a new error fails to compile until it has one.
 
-use engine_record::ClientBatchError;
+use engine_record::{ClientBatchError, CorruptBatch};
 use engine_store::{AppendError, DeleteRecordsError, LogAppendError, ReadError, StoreError, WaitError};
 use net_wire::ErrorCode;
 use replication::metadata::image::check_topic_name;
@@ -58,6 +58,10 @@ fn of_assignment(error: &AssignmentError) -> ErrorCode {
 
 pub(crate) fn of_client_batch(error: &ClientBatchError) -> ErrorCode {
     match error {
+        // What isn't whole comes no more whole the next time, so the client isn't asked to try again.
+        ClientBatchError::Corrupt(CorruptBatch::HeaderIncomplete { .. } | CorruptBatch::Truncated { .. }) => {
+            ErrorCode::INVALID_RECORD
+        }
         ClientBatchError::Corrupt(_) => ErrorCode::CORRUPT_MESSAGE,
         ClientBatchError::TooLarge { .. } | ClientBatchError::TooLargeDecompressed(_) => {
             ErrorCode::MESSAGE_TOO_LARGE

@@ -1,8 +1,9 @@
 //! A Ringlog node: shards that serve the Kafka protocol, and the control executor beside them.
 //!
 //! A shard is a core with everything it needs: a listening port, the connections on it, the partitions it owns and
-//! their storage. In this crate nothing crosses cores to serve a produce or a fetch; what does cross goes through the
-//! mailboxes of [`node`], a handful of messages for a topic created or a block of producer ids.
+//! their storage. With a port for each shard nothing crosses cores to serve a produce or a fetch; what does cross goes through
+//! the mailboxes of [`node`], a handful of messages for a topic created or a block of producer ids. With one port for all,
+//! what belongs to another shard is forwarded to it ([`forward`]).
 //!
 //! ```text
 //! socket ─ frame_reader ─ connection ─ dispatch ─ handlers/* ─ partition ─ engine-store
@@ -14,7 +15,7 @@
 //!
 //! What holds:
 //! - A request's first stage runs in the order requests came; replies leave in that order ([`run_shard`]).
-//! - A partition is served by exactly one shard, found from its lane; any other answers with who does.
+//! - A partition is served by exactly one shard, found from its lane; any other answers with who does, or forwards to it.
 //! - Everything that grows has a limit in [`config::Limits`].
 #![forbid(unsafe_code)]
 
@@ -31,6 +32,7 @@ mod endpoint;
 mod error_code;
 mod fetch_sessions;
 pub mod format;
+mod forward;
 mod frame_reader;
 mod handlers;
 mod hooks;

@@ -61,6 +61,8 @@ pub(crate) async fn sweep<I: Io>(shard: Rc<Shard<I>>) {
     loop {
         shard.io().sleep(EVERY).await;
         let is_short = shard.reply_memory().has_run_short();
+        // What is forwarded holds memory where it is made, until the client here has taken it.
+        let is_short = shard.peers().map_or(is_short, |peers| peers.note_short(shard.id(), is_short));
         let closed = shard.connections().close_stalled(shard.io().now(), is_short);
         if closed > 0 {
             shard.notice(Notice::ConnectionStalled, |held_back| {

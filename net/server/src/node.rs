@@ -19,6 +19,7 @@ use crate::control::channel::{
 use crate::disk_space::DiskSpaces;
 use crate::endpoint::Endpoint;
 use crate::format::Identity;
+use crate::forward;
 use crate::log_directories::failures::failures;
 use crate::log_directories::{DirectoriesShare, LogDirectory, LogDirectoryView};
 use crate::metrics::ShardSnapshot;
@@ -176,6 +177,8 @@ pub struct ShardSeat {
     pub(crate) listening: ReplySlot<Result<Listening, NodeError>>,
     pub(crate) opened: ReplySlot<Result<Opened, NodeError>>,
     pub(crate) commands: Receiver<ShardCommand>,
+    /// The ways to the other shards, where all accept clients from one port.
+    pub(crate) forward: Option<forward::Seat>,
     pub(crate) ended: Sender<Ended>,
 }
 
@@ -238,8 +241,9 @@ pub fn assemble(
         shards_left: usize::from(config.shards),
         control_left: 1,
     };
-    let failures = failures(directories.len(), config.shards);
-    for (shard, failures) in (0..config.shards).map(ShardId).zip(failures) {
+    let failures = failures(directories.len(), config.shards).into_iter();
+    let given = failures.zip(forward::seats(config));
+    for (shard, (failures, forward)) in (0..config.shards).map(ShardId).zip(given) {
         let (deltas, received) = mailbox(DELTAS_MAX);
         let (image, imaged) = reply();
         let (report, view) = applied(&bell);
@@ -261,6 +265,7 @@ pub fn assemble(
             listening,
             opened,
             commands: commanded,
+            forward,
             ended: ended.clone(),
         });
         shard_ends.push(ShardEnd {

@@ -118,6 +118,12 @@ impl<I: Io> ReplyQueue<I> {
         self.hurrying.notify();
     }
 
+    /// The request that is answered next is answered as soon as it can be.
+    pub(crate) fn hurry_next(&self) {
+        self.hurried.set(self.hurried.get().max(self.leaving.get() + 1));
+        self.hurrying.notify();
+    }
+
     /// Whether the reply being driven is one of those.
     pub(crate) fn is_hurried(&self) -> bool {
         self.hurried.get() > self.leaving.get()

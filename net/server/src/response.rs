@@ -50,6 +50,12 @@ pub(crate) enum CloseReason {
     /// Other requests or replies hold the shard's memory, and don't let go of it.
     #[error("there was no memory for an answer")]
     NoMemory,
+    /// Records that were found can't be read any more, to be taken to another shard.
+    #[error("records could not be read to be forwarded")]
+    NotReadable,
+    /// The shard that is asked for has ended: the broker is stopping.
+    #[error("the shard that owns the partitions has stopped")]
+    ShardGone,
     /// A produce request that wants no answer failed; closing is the only way to tell.
     #[error("a produce request without acknowledgement failed")]
     UnacknowledgedFailure,

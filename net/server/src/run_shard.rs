@@ -8,8 +8,10 @@ use engine_io::{Io, ListenMode, Listener, Receiver, Tasks, first};
 use engine_store::{Store, StoreError};
 use replication::metadata::commands::Command;
 
+use crate::config::ListenerConfig;
 use crate::control::channel::{AppliedReport, Delta};
 use crate::deltas::Deltas;
+use crate::forward::{self, Opening, Ports};
 use crate::hurrying;
 use crate::listener::{self, Bound};
 use crate::log_directories::LogDirectories;
@@ -39,7 +41,11 @@ pub async fn run_shard<I: Io>(io: I, seat: ShardSeat) -> Result<(), NodeError> {
 
 async fn run<I: Io>(io: I, mut seat: ShardSeat) -> Result<(), NodeError> {
     let begun_at = io.now();
-    let begun = begin(&io, &mut seat).await;
+    let (peers, openings, ports) = match seat.forward.take() {
+        Some(forward::Seat { peers, openings, ports }) => (Some(peers), Some(openings), Some(ports)),
+        None => (None, None, None),
+    };
+    let begun = begin(&io, &mut seat, ports).await;
     let (listeners, directories, is_clean) = match begun {
         Ok(begun) => begun,
         Err(error) => {
@@ -55,12 +61,13 @@ async fn run<I: Io>(io: I, mut seat: ShardSeat) -> Result<(), NodeError> {
         return Err(NodeError::PeerStopped);
     };
     let applied = image.applied();
-    let shard =
-        Rc::new(Shard::new(io.clone(), seat.shard, seat.config, directories, seat.control, (*image).clone()));
+    let shard = Shard::new(io.clone(), seat.shard, seat.config, directories, seat.control, (*image).clone());
+    let shard = Rc::new(shard.with_peers(peers));
     let offline = opening::open_all(&shard).await;
     shard.remove_orphans();
     seat.applied.advance(applied);
     let serving = Serving::begin(&shard, listeners, seat.deltas, seat.applied);
+    serving.serve_others(&shard, openings);
     seat.opened.answer(Ok(Opened {
         shard: seat.shard,
         addresses,
@@ -83,21 +90,34 @@ async fn run<I: Io>(io: I, mut seat: ShardSeat) -> Result<(), NodeError> {
 async fn begin<I: Io>(
     io: &I,
     seat: &mut ShardSeat,
+    ports: Option<Ports>,
 ) -> Result<(Vec<Bound<I>>, LogDirectories<I>, bool), NodeError> {
-    let listeners = listen(io, seat).await?;
+    let listeners = listen(io, seat, ports).await?;
     let share = seat.log_directories.take().expect("a shard begins once");
     let (directories, is_clean) = LogDirectories::open(io, seat.shard, &seat.config, share).await?;
     Ok((listeners, directories, is_clean))
 }
 
-/// Binds each of the node's listeners for this shard.
-async fn listen<I: Io>(io: &I, seat: &ShardSeat) -> Result<Vec<Bound<I>>, NodeError> {
-    let mut listeners = Vec::with_capacity(seat.config.listeners.len());
-    for (place, listener) in seat.config.listeners.iter().enumerate() {
-        let port = listener.port_of(seat.shard);
-        let overflow = NodeError::PortsOverflow { port: listener.port, shards: seat.config.shards };
-        let address = SocketAddr::new(listener.address, port.ok_or(overflow)?);
-        let bound = io.listen(address, ListenMode::Exclusive).await.map_err(|error| NodeError::Listen {
+/// Binds each of the node's listeners for this shard: at ports of its own, or where all shards listen.
+async fn listen<I: Io>(io: &I, seat: &ShardSeat, ports: Option<Ports>) -> Result<Vec<Bound<I>>, NodeError> {
+    let mode = if ports.is_some() { ListenMode::SharedByShards } else { ListenMode::Exclusive };
+    let (told, tell) = match ports {
+        Some(Ports::AsTheFirst(told)) => (Some(told.wait().await?), Vec::new()),
+        Some(Ports::First(tell)) => (None, tell),
+        None => (None, Vec::new()),
+    };
+    let addresses = match told {
+        Some(addresses) => addresses,
+        None => seat
+            .config
+            .listeners
+            .iter()
+            .map(|listener| address_of(seat, listener))
+            .collect::<Result<_, _>>()?,
+    };
+    let mut listeners: Vec<Bound<I>> = Vec::with_capacity(addresses.len());
+    for (place, (listener, address)) in seat.config.listeners.iter().zip(addresses).enumerate() {
+        let bound = io.listen(address, mode).await.map_err(|error| NodeError::Listen {
             shard: seat.shard,
             listener: listener.name.clone(),
             address,
@@ -106,7 +126,16 @@ async fn listen<I: Io>(io: &I, seat: &ShardSeat) -> Result<Vec<Bound<I>>, NodeEr
         })?;
         listeners.push(Bound { place, listener: bound });
     }
+    let bound: Vec<_> = listeners.iter().map(|bound| bound.listener.local_address()).collect();
+    tell.into_iter().for_each(|other| other.answer(bound.clone()));
     Ok(listeners)
+}
+
+/// Where the shard listens for the clients of a listener; port 0 for any that is free.
+fn address_of(seat: &ShardSeat, listener: &ListenerConfig) -> Result<SocketAddr, NodeError> {
+    let overflow = NodeError::PortsOverflow { port: listener.port, shards: seat.config.shards };
+    let port = listener.port_of(seat.shard, seat.config.routing).ok_or(overflow)?;
+    Ok(SocketAddr::new(listener.address, port))
 }
 
 /// The tasks of a shard that serves.
@@ -142,6 +171,14 @@ impl<I: Io> Serving<I> {
             serving.accepting.spawn(io, listener::accept(Rc::clone(shard), bound, served));
         }
         serving
+    }
+
+    /// Serves what other shards forward, also while they stop: it ends with their clients.
+    fn serve_others(&self, shard: &Rc<Shard<I>>, openings: Option<Receiver<Opening>>) {
+        if let Some(openings) = openings {
+            let served = Rc::clone(&self.connections);
+            self.following.spawn(shard.io(), forward::accept(Rc::clone(shard), openings, served));
+        }
     }
 
     /// No more clients; those there are get what they have begun. Nothing that a client does or leaves undone makes this

@@ -26,6 +26,7 @@ use crate::control::channel::{ControlError, ControlHandle};
 use crate::dispatch::Request;
 use crate::endpoint::{self, Endpoint};
 use crate::fetch_sessions::{FetchSessions, SessionLimits};
+use crate::forward::Peers;
 use crate::log_directories::placement::DirectoryIndex;
 use crate::log_directories::{LogDirectories, LogDirectoryView, Look, failure_of};
 use crate::lookups::Lookups;
@@ -52,6 +53,8 @@ pub(crate) struct Shard<I: Io> {
     /// Those of them that are to be opened again.
     reopening: Reopening,
     connections: Rc<Connections<I>>,
+    /// The ways to the other shards, where all accept clients from one port.
+    peers: Option<Peers>,
     request_memory: RequestMemory,
     list_memory: Budget,
     reply_memory: ReplyMemory,
@@ -154,11 +157,21 @@ impl<I: Io> Shard<I> {
             partitions: RefCell::default(),
             reopening: Reopening::default(),
             connections: Rc::new(Connections::new()),
+            peers: None,
             metrics: Metrics::new(),
             notices: Notices::default(),
             producer_ids: ProducerIds::default(),
             background: Tasks::new(),
         }
+    }
+
+    /// The same, with ways to other shards.
+    pub(crate) fn with_peers(self, peers: Option<Peers>) -> Self {
+        Self { peers, ..self }
+    }
+
+    pub(crate) fn peers(&self) -> Option<&Peers> {
+        self.peers.as_ref()
     }
 
     pub(crate) fn io(&self) -> &I {
@@ -299,10 +312,14 @@ impl<I: Io> Shard<I> {
         let Some(shard) = image.owner(node, partition.lane) else {
             return ErrorCode::LEADER_NOT_AVAILABLE.into();
         };
+        if self.peers.is_some() && (node, shard) == (self.config.node, self.id) {
+            // It is being opened: nobody else leads it, and there is no other address to go to.
+            return ErrorCode::KAFKA_STORAGE_ERROR.into();
+        }
         self.metrics.wrong_shard();
         NotServed {
             error: ErrorCode::NOT_LEADER_OR_FOLLOWER,
-            leader: Some((broker_id(node, shard), partition.leader_epoch)),
+            leader: Some((endpoint::broker_of(&image, node, shard), partition.leader_epoch)),
         }
     }
 

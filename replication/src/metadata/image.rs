@@ -181,6 +181,13 @@ impl Image {
 }
 
 impl Node {
+    /// Whether all its shards are reached at the first one's address, and known by its broker id.
+    #[must_use]
+    pub fn has_one_address(&self) -> bool {
+        // They are sorted: the last is of the last shard that has any.
+        self.endpoints.last().is_some_and(|last| last.shard == ShardId(0))
+    }
+
     /// Where one shard is reached through one listener.
     #[must_use]
     pub fn endpoint(&self, listener: &str, shard: ShardId) -> Option<&ListenerEndpoint> {

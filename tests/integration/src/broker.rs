@@ -18,6 +18,7 @@ use crate::ports;
 use crate::process::{Line, Process};
 use crate::programs;
 use crate::ready::Ready;
+use crate::settings;
 use crate::stats::Stats;
 
 /// How long a start may take before the test gives up on it. What a start *should* take is for tests to say.
@@ -38,6 +39,24 @@ pub enum Ports {
     Configured,
 }
 
+/// How clients reach partitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Routing {
+    /// Each shard is a broker with a port of its own.
+    Shard,
+    /// All shards are one broker with one port.
+    Node,
+}
+
+impl Routing {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Shard => "shard",
+            Self::Node => "node",
+        }
+    }
+}
+
 /// How to start a broker.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -47,6 +66,8 @@ pub struct Options {
     pub cpus: &'static str,
     /// Where to listen.
     pub ports: Ports,
+    /// How clients reach partitions.
+    pub routing: Routing,
     /// Lines of the configuration's table `[kafka]`; without any the broker is started without a configuration.
     pub kafka: &'static str,
 }
@@ -55,13 +76,20 @@ impl Options {
     /// Two shards on two CPUs, any ports.
     #[must_use]
     pub const fn new(name: &'static str) -> Self {
-        Self { name, cpus: "0,1", ports: Ports::Any, kafka: "" }
+        Self { name, cpus: "0,1", ports: Ports::Any, routing: Routing::Shard, kafka: "" }
     }
 
     /// The same, but on ports that it keeps.
     #[must_use]
     pub const fn with_kept_ports(mut self) -> Self {
         self.ports = Ports::Kept;
+        self
+    }
+
+    /// The same, with one port for all shards.
+    #[must_use]
+    pub const fn with_one_port(mut self) -> Self {
+        self.routing = Routing::Node;
         self
     }
 
@@ -99,6 +127,7 @@ impl Options {
 pub struct Broker {
     running: Option<Running>,
     cpus: &'static str,
+    routing: Routing,
     listen: Option<String>,
     folder: TestFolder,
     configured: bool,
@@ -132,7 +161,8 @@ impl Broker {
         let folder = TestFolder::new(options.name);
         let listen = options.listen();
         let configured = !options.kafka.is_empty();
-        let mut broker = Self { running: None, cpus: options.cpus, listen, folder, configured, _turn: turn };
+        let (cpus, routing) = (options.cpus, options.routing);
+        let mut broker = Self { running: None, cpus, routing, listen, folder, configured, _turn: turn };
         if configured {
             broker.configure(options.kafka);
         }
@@ -267,10 +297,13 @@ impl Broker {
 
     fn command(&self) -> Command {
         let mut command = Command::new(binary::path());
-        command.args(["serve", "--json", "--cpus", self.cpus]);
+        command.args(["serve", "--json", "--cpus", self.cpus, "--routing", self.routing.name()]);
         command.args(self.listen.iter().flat_map(|listen| ["--listen", listen]));
         command.arg("--data-dir").arg(self.data_folder());
         command.arg("--stats-file").arg(self.stats_path());
+        if let Some(routing) = settings::routing() {
+            command.args(["--routing", &routing]);
+        }
         if self.configured {
             command.arg("--config").arg(self.configuration());
         }

@@ -11,7 +11,7 @@
 //!     ├── Connection       one socket that speaks net-wire: requests of any version, or any bytes
 //!     ├── topics           create, delete, look up leaders
 //!     ├── rdkafka_load     librdkafka in this process: load and read back
-//!     ├── programs         kcat, and the Python clients in tests/clients
+//!     ├── programs         kcat, and the Python, JavaScript and Java clients in tests/clients
 //!     └── content          what a record holds, so that any reader can tell whether it is right
 //! ```
 //!
@@ -22,7 +22,8 @@
 //! * Random choices come from a seed that a failure prints; `SEED=..` repeats them.
 //!
 //! Environment variables: `RINGLOG_BIN` (the broker to test; built with cargo if unset), `SEED`, `ROUNDS` (restarts of
-//! the kill test), `FRAMES` (of the hostile test), `RECORDS` (of each client's round trip), `START_MS_MAX`.
+//! the kill test), `FRAMES` (of the hostile test), `RECORDS` (of each client's round trip), `START_MS_MAX`,
+//! `RINGLOG_ROUTING` (`shard` or `node`: how clients reach partitions).
 //!
 //! A harness that can't do its work has no better answer than to fail the test: its functions panic, in words.
 

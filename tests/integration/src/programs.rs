@@ -29,15 +29,48 @@ pub fn kcat() -> Command {
 /// When that Python isn't installed.
 #[must_use]
 pub fn python(script: &str) -> Command {
-    let python = env::var_os("RINGLOG_PYTHON")
-        .map_or_else(|| binary::target_folder().join("clients/venv/bin/python3"), PathBuf::from);
-    assert!(
-        python.is_file(),
-        "the Python clients aren't installed ({} is missing): {INSTALL}",
-        python.display()
-    );
-    let mut command = Command::new(python);
+    let python = env::var_os("RINGLOG_PYTHON").map_or_else(|| installed("venv/bin/python3"), PathBuf::from);
+    let mut command = Command::new(require_path(python));
     command.arg(script_path(script));
+    command
+}
+
+/// A call of a program in `tests/clients/javascript`.
+///
+/// # Panics
+/// When Node or the packages aren't installed.
+#[must_use]
+pub fn javascript(script: &str) -> Command {
+    require("node", &["--version"]);
+    let mut command = Command::new("node");
+    command.env("RINGLOG_NODE", require_path(installed("javascript")));
+    command.arg(script_path("javascript").join(script));
+    command
+}
+
+/// The libraries of a Java client, as a profile in `tests/clients/java/pom.xml` lists them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JavaLibraries {
+    /// The client of Kafka 3.9, the last release that still spoke every old version.
+    Clients39,
+    /// Broker, tools and client of Kafka 4.3.
+    Kafka43,
+}
+
+/// A call of a one-file program in `tests/clients/java`, which Java compiles in memory.
+///
+/// # Panics
+/// When Java or the libraries aren't installed.
+#[must_use]
+pub fn java(libraries: JavaLibraries, program: &str) -> Command {
+    let folder = match libraries {
+        JavaLibraries::Clients39 => "java/clients-3.9",
+        JavaLibraries::Kafka43 => "java/kafka-4.3",
+    };
+    require("java", &["-version"]);
+    let mut command = Command::new("java");
+    command.arg("-cp").arg(require_path(installed(folder)).join("*"));
+    command.arg(script_path("java").join(program));
     command
 }
 
@@ -51,6 +84,16 @@ pub fn shell(script: &str) -> Command {
 
 fn script_path(script: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../clients").join(script)
+}
+
+/// Where `install.sh` puts this.
+fn installed(path: &str) -> PathBuf {
+    binary::target_folder().join("clients").join(path)
+}
+
+fn require_path(path: PathBuf) -> PathBuf {
+    assert!(path.exists(), "a client isn't installed ({} is missing): {INSTALL}", path.display());
+    path
 }
 
 fn require(program: &str, arguments: &[&str]) {

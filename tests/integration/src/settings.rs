@@ -20,6 +20,12 @@ pub fn records() -> u64 {
     number("RECORDS", 100_000)
 }
 
+/// How clients are to reach partitions (`--routing`), if the test isn't to leave it to the broker.
+#[must_use]
+pub fn routing() -> Option<String> {
+    env::var("RINGLOG_ROUTING").ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use integration::{Broker, programs, settings};
+use integration::{Broker, Options, programs, settings};
 
 const WAIT: Duration = Duration::from_secs(240);
 
@@ -31,8 +31,25 @@ fn settings_are_told_and_changed() {
     pass("configs", "confluent-configs");
 }
 
+#[test]
+fn a_client_of_one_port_for_all_shards_sees_no_difference() {
+    for (scenario, name) in [
+        ("roundtrip", "confluent-node-roundtrip"),
+        ("idempotent", "confluent-node-idempotent"),
+        ("offsets", "confluent-node-offsets"),
+        ("recreate", "confluent-node-recreate"),
+        ("configs", "confluent-node-configs"),
+    ] {
+        pass_on(scenario, &Options::new(name).with_one_port());
+    }
+}
+
 fn pass(scenario: &str, name: &'static str) {
-    let broker = Broker::start(name);
+    pass_on(scenario, &Options::new(name));
+}
+
+fn pass_on(scenario: &str, options: &Options) {
+    let broker = Broker::start_with(options);
     let mut command = programs::python("confluent.py");
     command.args([scenario, &broker.bootstrap(), &settings::records().to_string()]);
     let output = programs::run(command, b"", WAIT);

@@ -28,8 +28,17 @@ struct Line {
 
 #[test]
 fn every_codec_comes_back_byte_for_byte() {
+    round_trip(&Options::new("kcat-codecs"));
+}
+
+#[test]
+fn a_client_of_one_port_for_all_shards_sees_no_difference() {
+    round_trip(&Options::new("kcat-node-codecs").with_one_port());
+}
+
+fn round_trip(options: &Options) {
     // kcat makes a topic by writing to it, with as many partitions as the broker gives one that doesn't say.
-    let broker = Broker::start_with(&Options::new("kcat-codecs").with_kafka("num.partitions = 8"));
+    let broker = Broker::start_with(&options.clone().with_kafka("num.partitions = 8"));
     let share = content::records_per_codec(settings::records(), PARTITIONS);
     let start_ms = unix_ms();
     for (turn, codec) in (0..).zip(Codec::ALL) {
@@ -43,8 +52,9 @@ fn every_codec_comes_back_byte_for_byte() {
         .map(|partition| check_partition(&broker.bootstrap(), partition, share, window.clone()))
         .collect();
     read_each(&broker.bootstrap(), TOPIC, PARTITIONS, WAIT, |partition, offset, record| {
-        let (partition, offset) = (usize::try_from(partition).unwrap(), usize::try_from(offset).unwrap());
-        assert_eq!(record.timestamp_ms, timestamps[partition][offset], "another client reads another time");
+        let index = |number: i64| usize::try_from(number).expect("numbers of records aren't negative");
+        let timestamp = timestamps[index(partition.into())][index(offset)];
+        assert_eq!(record.timestamp_ms, timestamp, "another client reads another time");
     });
 }
 
@@ -135,6 +145,19 @@ fn each_shard_is_listed_as_a_broker_of_its_own() {
     assert_eq!((listing.topics[0].topic.as_str(), listing.topics[0].partitions.len()), (TOPIC, 8));
     let leads = |id: i32| listing.topics[0].partitions.iter().filter(|each| each.leader == id).count();
     assert_eq!([leads(1000), leads(1001)], [4, 4]);
+}
+
+#[test]
+fn one_port_for_all_shards_is_listed_as_one_broker() {
+    let broker = Broker::start_with(&Options::new("kcat-node-list").with_one_port());
+    topics::create(broker.address(0), TOPIC, PARTITIONS);
+    let mut command = programs::kcat();
+    command.args(["-L", "-J", "-b", &broker.bootstrap()]);
+    let output = programs::run(command, b"", WAIT);
+    let listing: Listing = serde_json::from_str(&output).unwrap_or_else(|error| panic!("{error}: {output}"));
+    let listed: Vec<_> = listing.brokers.into_iter().map(|each| (each.id, each.name)).collect();
+    assert_eq!(listed, [(1000, broker.bootstrap())]);
+    assert!(listing.topics[0].partitions.iter().all(|each| each.leader == 1000));
 }
 
 #[test]

@@ -20,8 +20,17 @@ const QUEUE_RECORDS: &str = "2000";
 
 #[test]
 fn kill_nine_loses_nothing_acknowledged_and_repeats_nothing() {
+    kill_under_load(&Options::new("kill").with_kept_ports());
+}
+
+#[test]
+fn kill_nine_of_shards_with_one_port_loses_and_repeats_nothing_either() {
+    kill_under_load(&Options::new("kill-node").with_kept_ports().with_one_port());
+}
+
+fn kill_under_load(options: &Options) {
     let mut random = Random::from_environment();
-    let mut broker = Broker::start_with(&Options::new("kill").with_kept_ports());
+    let mut broker = Broker::start_with(options);
     let content = Content { shape: Shape::Binary, first_timestamp_ms: unix_ms() - 3_600_000 };
     fill_quiet_topic(&broker, content);
     topics::create(broker.address(0), LOADED, PARTITIONS);

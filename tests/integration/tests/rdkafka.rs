@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_lite::future::block_on;
 use integration::clock::unix_ms;
 use integration::rdkafka_load::{Load, assert_holds};
-use integration::{Broker, Codec, Content, Shape, content, settings};
+use integration::{Broker, Codec, Content, Options, Shape, content, settings};
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
@@ -29,8 +29,20 @@ fn the_leaders_acknowledgement_is_enough_for_a_client_that_asks_for_no_more() {
     round_trip("rdkafka-acks-1", &[("acks", "1")]);
 }
 
+#[test]
+fn a_client_of_one_port_for_all_shards_sees_no_difference() {
+    let one_port = |name| Options::new(name).with_one_port();
+    round_trip_on(&one_port("rdkafka-node-codecs"), &[]);
+    round_trip_on(&one_port("rdkafka-node-idempotent"), &[("enable.idempotence", "true")]);
+    round_trip_on(&one_port("rdkafka-node-acks-1"), &[("acks", "1")]);
+}
+
 fn round_trip(name: &'static str, producer_settings: &[(&str, &str)]) {
-    let broker = Broker::start(name);
+    round_trip_on(&Options::new(name), producer_settings);
+}
+
+fn round_trip_on(options: &Options, producer_settings: &[(&str, &str)]) {
+    let broker = Broker::start_with(options);
     create_topic(&broker.bootstrap());
     let content = Content { shape: Shape::Binary, first_timestamp_ms: unix_ms() - 3_600_000 };
     let share = content::records_per_codec(settings::records(), PARTITIONS);

@@ -47,7 +47,8 @@ pub(crate) struct Arguments {
     /// Run one shard on each of these CPUs, such as 0,2-5; a CPU named twice runs two [default: one on each core].
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     pub(crate) cpus: Option<String>,
-    /// How clients reach partitions; `shard`: each shard is a broker of its own [default: shard].
+    /// How clients reach partitions: `shard`, each shard is a broker with a port of its own, or `node`, all are one broker
+    /// with one port [default: shard].
     #[arg(long, value_name = "ROUTING")]
     pub(crate) routing: Option<String>,
     /// This node's number, 0 to 2147482 [default: 1].

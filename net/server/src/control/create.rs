@@ -1,6 +1,6 @@
 //! From a wish for a topic to the command that makes it: checks what can be checked now, and places the partitions.
 
-use engine_record::{NodeId, TopicId};
+use engine_record::{NodeId, ShardId, TopicId};
 use replication::metadata::commands::{CreateTopic, PartitionAssignment};
 use replication::metadata::image::{Image, broker_id_parts, check_topic_name};
 use replication::metadata::lanes::{ReplicaTarget, deal, manual};
@@ -62,7 +62,7 @@ fn place(image: &Image, placement: &Placement) -> Result<Vec<PartitionAssignment
             deal(image, partitions, factor, &nodes).map_err(ControlError::InvalidAssignment)
         }
         Placement::Named(partitions) => {
-            manual(image, &targets(partitions)?).map_err(ControlError::InvalidAssignment)
+            manual(image, &targets(image, partitions)?).map_err(ControlError::InvalidAssignment)
         }
     }
 }
@@ -73,13 +73,23 @@ pub(super) fn nodes(image: &Image) -> Vec<NodeId> {
 }
 
 /// What broker ids name, partition by partition.
-pub(super) fn targets(partitions: &[Vec<i32>]) -> Result<Vec<Vec<ReplicaTarget>>, ControlError> {
-    partitions.iter().map(|brokers| brokers.iter().copied().map(target).collect()).collect()
+pub(super) fn targets(
+    image: &Image,
+    partitions: &[Vec<i32>],
+) -> Result<Vec<Vec<ReplicaTarget>>, ControlError> {
+    let of_partition = |brokers: &Vec<i32>| brokers.iter().map(|broker| target(image, *broker)).collect();
+    partitions.iter().map(of_partition).collect()
 }
 
-fn target(broker: i32) -> Result<ReplicaTarget, ControlError> {
+/// A broker id names a shard, or a node where that is one broker to its clients.
+fn target(image: &Image, broker: i32) -> Result<ReplicaTarget, ControlError> {
     let (node, shard) = broker_id_parts(broker).ok_or(ControlError::UnknownBroker(broker))?;
-    Ok(ReplicaTarget { node, shard })
+    let is_one = image.node(node).is_some_and(|node| node.has_one_address());
+    match shard {
+        ShardId(0) if is_one => Ok(ReplicaTarget { node, shard: None }),
+        _ if is_one => Err(ControlError::UnknownBroker(broker)),
+        _ => Ok(ReplicaTarget { node, shard: Some(shard) }),
+    }
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ fn place(
     }
     let has = topic.partitions.len();
     let counted = |error: AssignmentError| ControlError::InvalidAssignment(error.counted_from(has));
-    let partitions = manual(image, &targets(named)?).map_err(counted)?;
+    let partitions = manual(image, &targets(image, named)?).map_err(counted)?;
     image.check_more(topic, &partitions).map_err(ControlError::InvalidAssignment)?;
     Ok(partitions)
 }

@@ -8,6 +8,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use engine_io::{Io, ReplySlot, Tasks, first};
+use engine_record::ShardId;
 use replication::metadata::commands::{
     Command, Incarnation, ListenerEndpoint, PRODUCER_ID_BLOCK, RegisterNode,
 };
@@ -21,7 +22,7 @@ use super::channel::{ControlError, ControlRequest, Delta, MorePartitions, NewTop
 use super::create;
 use super::files::{FilesError, Leave, MetadataFiles};
 use super::grow;
-use crate::config::{Config, ListenerConfig};
+use crate::config::{Config, ListenerConfig, Routing};
 use crate::disk_space::DiskSpaces;
 use crate::endpoint;
 use crate::format::Identity;
@@ -115,6 +116,10 @@ async fn start<I: Io>(io: &I, seat: &mut ControlSeat) -> Result<Control<I>, Node
     for shard in &mut seat.shards {
         let listening = shard.listening.take().expect("a shard begins to listen once").wait().await??;
         clean_start &= listening.is_clean;
+        // Where all shards have one address, it is the first one's.
+        if seat.config.routing == Routing::Node && shard.shard != ShardId(0) {
+            continue;
+        }
         let bound = seat.config.listeners.iter().zip(&listening.addresses);
         endpoints.extend(bound.map(|(listener, bound)| endpoint::register(listener, shard.shard, *bound)));
     }

@@ -87,7 +87,9 @@ fn broker<I: Io>(shard: &Shard<I>, name: &str) -> Result<Named<'static>, NotName
     let asked: i32 = name.parse().map_err(|_| NotNamed::BrokerId(name.to_owned()))?;
     let config = shard.config();
     match broker_id_parts(asked) {
-        Some((node, of_node)) if node == config.node && of_node.0 < config.shards => Ok(Named::Broker),
+        Some((node, of_node)) if node == config.node && of_node.0 < config.routing.ports(config.shards) => {
+            Ok(Named::Broker)
+        }
         Some(_) | None => {
             let first = broker_id(config.node, engine_record::ShardId(0));
             Err(NotNamed::OtherBroker { asked, first })

@@ -258,7 +258,6 @@ fn answer<'o>(name: &'o str, outcome: &'o Result<Outcome, (ErrorCode, String)>) 
             name,
             error_code: *code,
             error_message: Some(message),
-            configs: None,
             ..CreatableTopicResult::default()
         },
     }

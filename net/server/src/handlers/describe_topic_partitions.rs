@@ -11,9 +11,10 @@ use net_wire::messages::describe_topic_partitions::{
     DescribeTopicPartitionsResponsePartition, DescribeTopicPartitionsResponseTopic,
 };
 use net_wire::{ErrorCode, Uuid};
-use replication::metadata::image::{Image, Partition, Topic, broker_id};
+use replication::metadata::image::{Image, Partition, Topic};
 
 use crate::dispatch::Request;
+use crate::endpoint;
 use crate::error_code;
 use crate::hooks::{Decision, Operation, Resource, authorize};
 use crate::operations::TOPIC_OPERATIONS;
@@ -179,7 +180,8 @@ fn answer<'a>(image: &Image, row: &Row<'a>) -> DescribeTopicPartitionsResponseTo
 
 /// A partition. Who may lead though it isn't in sync is nobody here, which is said with empty lists, as by Apache's broker.
 fn describe(image: &Image, index: i32, partition: &Partition) -> DescribeTopicPartitionsResponsePartition {
-    let broker = |&node| image.owner(node, partition.lane).map(|shard| broker_id(node, shard));
+    let owner = |&node| Some((node, image.owner(node, partition.lane)?));
+    let broker = |node| owner(node).map(|(node, shard)| endpoint::broker_of(image, node, shard));
     DescribeTopicPartitionsResponsePartition {
         error_code: ErrorCode::NONE,
         partition_index: index,

@@ -21,7 +21,8 @@ use net_wire::{EncodeError, ErrorCode};
 use crate::dispatch::Request;
 use crate::endpoint::Endpoint;
 use crate::error_code;
-use crate::fetch_sessions::Kind;
+use crate::fetch_sessions::{Kind, Outcome, Told};
+use crate::forward;
 use crate::hooks::{Decision, Operation, Resource, authorize};
 use crate::partition::{AnyOf, Partition};
 use crate::reply_memory::{self, Held};
@@ -32,7 +33,9 @@ use crate::turns::Turns;
 
 mod session;
 
-use session::{Answering, Listed};
+pub(crate) use session::{Answering, Came, choose};
+
+use session::Listed;
 
 /// From this version on topics are named by id.
 const TOPIC_ID_FROM: i16 = 13;
@@ -76,9 +79,19 @@ struct Fetched<'a, I: Io> {
     outcome: Result<Read<I>, NotServed>,
 }
 
-impl<I: Io> Fetched<'_, I> {
+impl<'a, I: Io> Fetched<'a, I> {
     fn index(&self) -> i32 {
         self.asked.partition
+    }
+
+    fn came(&self) -> Came<'a> {
+        let read = self.outcome.as_ref().ok();
+        let told = read.map(|read| Told {
+            high_watermark: read.high_watermark.value(),
+            log_start: read.log_start.value(),
+        });
+        let outcome = Outcome { told, has_records: read.is_some_and(|read| read.bytes > 0) };
+        (self.topic, self.asked, outcome)
     }
 }
 
@@ -118,10 +131,16 @@ async fn answer_for<'a, I: Io>(
     answering: Answering<'_>,
     partitions: impl Iterator<Item = (TopicRef<'a>, &'a FetchPartition)>,
 ) -> Result<Response<I>, CloseReason> {
+    let partitions: Vec<_> = partitions.collect();
+    if forward::forwards(shard, &request.connection)
+        && let Some(response) = forward::fetch::answer(shard, request, asked, answering, &partitions).await?
+    {
+        return Ok(response);
+    }
     let max_wait = Duration::from_millis(u64::try_from(asked.max_wait_ms).unwrap_or(0)).min(WAIT_MAX);
     let until = request.received_at.after(max_wait);
     let min_bytes = u64::try_from(asked.min_bytes).unwrap_or(0);
-    let partitions = resolve(shard, request, partitions).await;
+    let partitions = resolve(shard, request, partitions.into_iter()).await;
     loop {
         let (moves, waitable) = watch(shard, &partitions).await;
         let last_turn = !waitable || request.connection.is_hurried() || shard.io().now() >= until;
@@ -158,7 +177,10 @@ fn refuse(asked: &FetchRequest<'_>) -> Result<(), ErrorCode> {
     if replica >= 0 { Err(ErrorCode::CLUSTER_AUTHORIZATION_FAILED) } else { Ok(()) }
 }
 
-fn answer_error<I: Io>(request: &Request<I>, error: ErrorCode) -> Result<Response<I>, EncodeError> {
+pub(crate) fn answer_error<I: Io>(
+    request: &Request<I>,
+    error: ErrorCode,
+) -> Result<Response<I>, EncodeError> {
     if request.version < REQUEST_ERROR_FROM {
         return Ok(Response::Close(CloseReason::UnsupportedVersion {
             api: request.api,
@@ -169,7 +191,7 @@ fn answer_error<I: Io>(request: &Request<I>, error: ErrorCode) -> Result<Respons
     Ok(Response::Reply(Reply::of(writer.finish(&[])?.head)))
 }
 
-fn start<I: Io>(
+pub(crate) fn start<I: Io>(
     request: &Request<I>,
     error_code: ErrorCode,
     session_id: i32,
@@ -308,6 +330,12 @@ impl<I: Io> Answer<'_, I> {
     }
 }
 
+/// How many bytes of records the answer may have, but for a single larger batch.
+pub(crate) fn limit_of<I: Io>(shard: &Shard<I>, asked: &FetchRequest<'_>) -> u32 {
+    let limit = u32::try_from(asked.max_bytes).unwrap_or(0);
+    limit.min(shard.config().broker.fetch_bytes_max).min(FETCH_BYTES_MAX)
+}
+
 /// Reads the partitions in order, until the request's limit is used up or the memory there is for it. The first one with
 /// data may exceed the limit by a batch, so that a large batch can always be read (KIP-74); so there is memory for the
 /// largest, or none is read.
@@ -318,10 +346,7 @@ async fn read_all<'a, I: Io>(
     partitions: &[Asked<'a>],
     news: Option<News>,
 ) -> Answer<'a, I> {
-    let limit = u32::try_from(asked.max_bytes)
-        .unwrap_or(0)
-        .min(shard.config().broker.fetch_bytes_max)
-        .min(FETCH_BYTES_MAX);
+    let limit = limit_of(shard, asked);
     let wanted = news.map_or(0, |news| news.bytes.min(u64::from(limit)));
     let heads = (partitions.len() * (size_of::<Fetched<'_, I>>() + HEAD_BYTES)) as u64;
     let memory = match news {
@@ -393,11 +418,15 @@ async fn respond<I: Io>(
     answering: Answering<'_>,
     answer: Answer<'_, I>,
 ) -> Result<Response<I>, EncodeError> {
-    let (session_id, fetched) = match session::choose(shard, request, answering, answer.fetched).await {
+    let came: Vec<_> = answer.fetched.iter().map(Fetched::came).collect();
+    let (session_id, are_told) = match choose(shard, request, answering, &came).await {
         Ok(chosen) => chosen,
         Err(error) => return answer_error(request, error),
     };
-    let mut counts = counts(shard, &fetched).await.into_iter();
+    let fetched = answer.fetched.into_iter().zip(are_told);
+    let fetched: Vec<_> = fetched.filter_map(|(fetched, is_told)| is_told.then_some(fetched)).collect();
+    let topics: Vec<_> = fetched.iter().map(|fetched| fetched.topic).collect();
+    let mut counts = counts(shard, &topics).await.into_iter();
     let begin = start(request, ErrorCode::NONE, session_id, counts.len());
     let mut writer = FetchResponseWriter::begin(FetchFrame::default(), &begin)?;
     let mut reads = Vec::new();
@@ -429,16 +458,16 @@ async fn respond<I: Io>(
 }
 
 /// How many partitions stand one after the other of each topic.
-async fn counts<I: Io>(shard: &Shard<I>, fetched: &[Fetched<'_, I>]) -> Vec<usize> {
+pub(crate) async fn counts<I: Io>(shard: &Shard<I>, topics: &[TopicRef<'_>]) -> Vec<usize> {
     let mut counts: Vec<usize> = Vec::new();
     let (mut turns, mut last) = (Turns::new(shard.io()), None);
-    for partition in fetched {
+    for &topic in topics {
         turns.step().await;
         match counts.last_mut() {
-            Some(count) if last == Some(partition.topic) => *count += 1,
+            Some(count) if last == Some(topic) => *count += 1,
             Some(_) | None => counts.push(1),
         }
-        last = Some(partition.topic);
+        last = Some(topic);
     }
     counts
 }

@@ -22,6 +22,10 @@ pub(crate) async fn handle<I: Io>(
         authorize(&request.connection.principal, Operation::IdempotentWrite, Resource::Cluster);
     // Without a transactional id the identity held already doesn't matter: a fresh one fences nobody.
     let identity = match asked.transactional_id {
+        // Half an identity is none.
+        None if (ProducerId(asked.producer_id) == ProducerId::NONE) != (asked.producer_epoch == -1) => {
+            Err(ErrorCode::INVALID_REQUEST)
+        }
         None => shard.next_producer_id().await.map_err(|error| error_code::of_control(&error)),
         Some("") => Err(ErrorCode::INVALID_REQUEST),
         Some(_) => Err(ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED),

@@ -11,7 +11,7 @@ use net_wire::messages::metadata::{
     MetadataResponsePartition, MetadataResponseTopic, OPERATIONS_NOT_ASKED,
 };
 use net_wire::{ErrorCode, Uuid};
-use replication::metadata::image::{Image, Topic, broker_id};
+use replication::metadata::image::{Image, Topic};
 
 use crate::control::channel::{ControlError, NewTopic, Placement};
 use crate::dispatch::Request;
@@ -216,7 +216,8 @@ fn answer<'r>(
 
 fn describe<'i>(image: &Image, topic: &'i Topic, operations: i32) -> MetadataResponseTopic<'i> {
     let partitions = (0..).zip(&topic.partitions).map(|(index, partition)| {
-        let broker = |&node| image.owner(node, partition.lane).map(|shard| broker_id(node, shard));
+        let owner = |&node| Some((node, image.owner(node, partition.lane)?));
+        let broker = |node| owner(node).map(|(node, shard)| endpoint::broker_of(image, node, shard));
         let leader = partition.leader.as_ref().and_then(broker);
         MetadataResponsePartition {
             error_code: if leader.is_some() { ErrorCode::NONE } else { ErrorCode::LEADER_NOT_AVAILABLE },

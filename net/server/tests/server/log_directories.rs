@@ -492,9 +492,10 @@ fn a_start_that_would_forget_records_is_refused() {
         fill(&node, &topic, 0).await;
         let (setting, _) = node.stop().await;
         let io = setting.machine.io();
-        let left_out = async |named: &[&str]| match refusal(&io, named).await {
-            DirectoryError::LeftOut(path) => path,
-            other => panic!("{other}"),
+        let left_out = async |named: &[&str]| {
+            let refused = refusal(&io, named).await;
+            let DirectoryError::LeftOut(path) = refused else { panic!("{refused}") };
+            path
         };
         assert_eq!(left_out(&["/d1", "/d2"]).await, Path::new("/data"));
         assert_eq!(left_out(&["/data", "/d2"]).await, Path::new("/d1"));

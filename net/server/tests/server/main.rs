@@ -48,6 +48,7 @@ mod listeners;
 mod log_directories;
 mod long_answers;
 mod metadata;
+mod node_routing;
 mod offset_for_leader_epoch;
 mod produce;
 mod produce_refusals;

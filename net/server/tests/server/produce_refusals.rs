@@ -151,7 +151,7 @@ fn a_damaged_batch_is_corrupt() {
             is_refused(&mut client, &topic, &damaged, ErrorCode::CORRUPT_MESSAGE).await;
         }
         for bytes in [1, 30, 61, sound.len() - 1] {
-            is_refused(&mut client, &topic, &sound[..bytes], ErrorCode::CORRUPT_MESSAGE).await;
+            is_refused(&mut client, &topic, &sound[..bytes], ErrorCode::INVALID_RECORD).await;
         }
     });
 }

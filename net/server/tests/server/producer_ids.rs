@@ -41,6 +41,19 @@ fn every_version_gives_a_fresh_id_and_epoch_0() {
 }
 
 #[test]
+fn half_an_identity_is_refused() {
+    on_node(2, config(1), async |node| {
+        let mut client = node.connect(0).await;
+        for (producer_id, producer_epoch) in [(5, -1), (-1, 5)] {
+            let half = InitProducerIdRequest { producer_id, producer_epoch, ..request(None) };
+            let response = client.ask(5, &half).await.body();
+            let answered = (response.error_code, response.producer_id, response.producer_epoch);
+            assert_eq!(answered, (ErrorCode::INVALID_REQUEST, -1, -1));
+        }
+    });
+}
+
+#[test]
 fn an_identity_held_already_is_replaced_by_a_fresh_one() {
     on_node(2, config(1), async |node| {
         let mut client = node.connect(0).await;

@@ -10,3 +10,4 @@ mod primitives;
 pub(crate) mod reserved;
 pub(crate) mod sample;
 mod tree;
+mod vectors;

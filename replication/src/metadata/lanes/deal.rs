@@ -10,13 +10,13 @@ use crate::metadata::commands::PartitionAssignment;
 use crate::metadata::image::Image;
 use crate::metadata::reply::AssignmentError;
 
-/// A replica as an operator names it: by a node and one of its shards, the two parts of a broker id.
+/// A replica as an operator names it: by a node and one of its shards, the two parts of a broker id, or by a node alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplicaTarget {
     /// The node.
     pub node: NodeId,
-    /// The shard that shall own it.
-    pub shard: ShardId,
+    /// The shard that shall own it; `None` for any.
+    pub shard: Option<ShardId>,
 }
 
 /// Places `partitions` partitions with `factor` replicas each on `order`, and deals them their lanes.
@@ -203,11 +203,13 @@ fn shards_of(
     image: &Image,
     partition: usize,
     targets: &[ReplicaTarget],
-) -> Result<Vec<(ShardId, u16)>, AssignmentError> {
+) -> Result<Vec<(Option<ShardId>, u16)>, AssignmentError> {
     let one = |target: &ReplicaTarget| {
         let ReplicaTarget { node, shard } = *target;
         let known = image.node(node).ok_or(AssignmentError::UnknownNode { partition, node })?;
-        if shard.0 >= known.shards {
+        if let Some(shard) = shard
+            && shard.0 >= known.shards
+        {
             return Err(AssignmentError::UnknownShard { partition, node, shard });
         }
         Ok((shard, known.shards))
@@ -215,8 +217,10 @@ fn shards_of(
     targets.iter().map(one).collect()
 }
 
-fn common_lane(load: &LaneLoad, shards: &[(ShardId, u16)]) -> Option<Lane> {
+fn common_lane(load: &LaneLoad, shards: &[(Option<ShardId>, u16)]) -> Option<Lane> {
     let lanes = (0..Lane::COUNT).filter_map(Lane::new);
-    let fits = |lane: &Lane| shards.iter().all(|(shard, count)| lane.owner(*count) == *shard);
+    let fits = |lane: &Lane| {
+        shards.iter().all(|(shard, count)| shard.is_none_or(|shard| lane.owner(*count) == shard))
+    };
     lanes.filter(fits).min_by_key(|lane| load.of(*lane))
 }

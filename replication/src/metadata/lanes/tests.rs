@@ -326,7 +326,7 @@ fn what_cannot_be_placed_is_refused_with_the_rule_it_breaks() {
 }
 
 fn target(node: i32, shard: u16) -> ReplicaTarget {
-    ReplicaTarget { node: NodeId(node), shard: ShardId(shard) }
+    ReplicaTarget { node: NodeId(node), shard: Some(ShardId(shard)) }
 }
 
 #[test]
@@ -336,7 +336,7 @@ fn a_manual_assignment_lands_on_the_shards_it_names() {
     let placed = manual(&image, &written).unwrap();
     for (assignment, targets) in placed.iter().zip(&written) {
         for target in targets {
-            assert_eq!(image.owner(target.node, assignment.lane), Some(target.shard));
+            assert_eq!(image.owner(target.node, assignment.lane), target.shard);
         }
     }
     assert_eq!(placed[0].replicas, [NodeId(1), NodeId(2)]);
@@ -366,4 +366,13 @@ fn a_manual_assignment_that_breaks_a_rule_is_refused_with_the_rule() {
         refused(&[vec![target(5, 0)]]),
         AssignmentError::UnknownNode { partition: 0, node: NodeId(5) }
     );
+}
+
+#[test]
+fn an_assignment_that_names_nodes_is_level_over_their_shards() {
+    let image = cluster(&[3]);
+    let node = ReplicaTarget { node: NodeId(1), shard: None };
+    let placed = manual(&image, &vec![vec![node]; 6]).unwrap();
+    let owners: Vec<_> = placed.iter().map(|partition| partition.lane.owner(3).0).collect();
+    assert_eq!(owners, [0, 1, 2, 0, 1, 2]);
 }

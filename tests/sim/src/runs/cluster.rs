@@ -124,7 +124,7 @@ impl Cluster {
             node: NodeId(1),
             data_folder: FOLDER.into(),
             listeners: vec![ListenerConfig::plaintext(IpAddr::V4(Ipv4Addr::UNSPECIFIED), PORT)],
-            routing: Routing::Shard,
+            routing: if self.setting.chance.one_in(3) { Routing::Node } else { Routing::Shard },
             shards: u16::try_from(self.setting.chance.pick(1..=3)).expect("shards are few"),
             broker: self.broker.clone(),
             limits: Limits::default(),

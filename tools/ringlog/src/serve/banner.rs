@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use net_server::Endpoint;
-use net_server::config::{Advertised, ListenerConfig};
+use net_server::config::{Advertised, ListenerConfig, Routing};
 use net_server::format::Identity;
 use net_server::node::{ListenerTold, Opened, Started};
 use net_server::settings::BrokerSettings;
@@ -41,6 +41,10 @@ impl Banner<'_> {
             );
         }
         for told in &self.started.listeners {
+            if self.options.config.routing == Routing::Node {
+                lines.extend(told.endpoints.iter().map(|endpoint| self.one_address(told, endpoint)));
+                continue;
+            }
             lines.extend(told.endpoints.iter().zip(&self.options.cpus).map(|(endpoint, cpu)| {
                 let through = self.through(told);
                 format!(
@@ -81,6 +85,7 @@ impl Banner<'_> {
                 "new": self.new,
                 "durable": !self.is_buffered(),
                 "node_id": self.identity.node.0,
+                "routing": self.options.config.routing.name(),
                 "endpoints": endpoints,
                 "listeners": listeners,
                 "log_directories": self.directories_json(),
@@ -172,6 +177,18 @@ impl Banner<'_> {
             format!("clients   {name}{colon}PLAINTEXT, no authentication, {}", reach(listener))
         };
         listeners.iter().map(of_listener).collect()
+    }
+
+    /// Where all shards have one address.
+    fn one_address(&self, told: &ListenerTold, endpoint: &Endpoint) -> String {
+        let cpus: Vec<_> = self.options.cpus.iter().map(ToString::to_string).collect();
+        let (through, count) = (self.through(told), Counted(cpus.len(), "shard"));
+        format!(
+            "  broker {} at {}{through}, {count} on CPUs {} (routing = \"node\")",
+            endpoint.broker,
+            address(endpoint),
+            cpus.join(",")
+        )
     }
 
     /// By which listener an endpoint is reached, where there are several.

@@ -83,7 +83,9 @@ impl Options {
             advertise: arguments.advertise.as_deref().or(file.advertise.as_deref()),
             kafka: &broker.listeners,
         };
-        let listeners = faults.take(listeners(&said, shards).map_err(refused));
+        // Where the routing is wrong too, as many ports are needed as there may be.
+        let ports = routing.map_or(shards, |routing| routing.ports(shards));
+        let listeners = faults.take(listeners(&said, ports).map_err(refused));
         if let (Some(_), Some(listeners)) = (said.listen, &listeners) {
             // Who asks the broker is told of the listener in the form that Kafka has for it.
             let written = as_setting(listeners);
@@ -257,7 +259,7 @@ mod tests {
         for (key, flag, wrong) in [
             ("cpus", "--cpus", "\"9999\""),
             ("cpus", "--cpus", "\"x\""),
-            ("routing", "--routing", "\"node\""),
+            ("routing", "--routing", "\"nodes\""),
             ("listen", "--listen", "\"h:x\""),
             ("advertise", "--advertise", "\"h:x\""),
         ] {

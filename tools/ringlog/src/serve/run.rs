@@ -67,8 +67,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     options.config.broker.log_dirs = logs.named.iter().map(|named| named.path.clone()).collect();
     // What can fail for the person's mistake comes before the folder is made a cluster's.
     let mut stats_file = arguments.stats_file.as_deref().map(StatsFile::check).transpose()?;
-    check_ports(&options.config.listeners, options.config.shards, PORTS_PATIENCE)
-        .map_err(Failure::machine)?;
+    check_ports(&options.config, PORTS_PATIENCE).map_err(Failure::machine)?;
     let Found { identity, is_new, log_directories } =
         prepare(&folder, &logs, options.config.node, unformatted, options.file_io)?;
     let measured = measure(log_directories, options.file_io)?;

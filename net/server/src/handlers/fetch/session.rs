@@ -4,14 +4,14 @@ use engine_io::Io;
 use net_wire::messages::fetch::{FetchPartition, FetchRequest, FetchTopic};
 use net_wire::{ErrorCode, TopicRef, Uuid};
 
-use super::{Fetched, TOPIC_ID_FROM};
+use super::TOPIC_ID_FROM;
 use crate::dispatch::Request;
-use crate::fetch_sessions::{Kind, Outcome, Place, Session, SessionAt, Told, TopicKey};
+use crate::fetch_sessions::{Kind, Outcome, Place, Session, SessionAt, TopicKey};
 use crate::shard::Shard;
 use crate::turns::Turns;
 
 /// A partition that a session has.
-pub(super) struct Listed {
+pub(crate) struct Listed {
     place: Place,
     topic: TopicKey,
     fetch: FetchPartition,
@@ -26,7 +26,7 @@ impl Listed {
 
 /// Which partitions an answer is for.
 #[derive(Clone, Copy)]
-pub(super) enum Answering<'a> {
+pub(crate) enum Answering<'a> {
     /// Those the request names.
     Whole,
     /// The same, and a session is to be kept of them.
@@ -105,63 +105,53 @@ pub(super) async fn list<I: Io>(
     Ok(listed)
 }
 
-/// Leaves of what was fetched what the client is to be told, and answers the session's id, 0 for none.
+/// What came of a partition that was asked for.
+pub(crate) type Came<'a> = (TopicRef<'a>, &'a FetchPartition, Outcome);
+
+/// Which of the partitions asked for the client is to be told of, and the session's id, 0 for none.
 ///
 /// # Errors
 /// Another request of the session came meanwhile, or it is gone.
-pub(super) async fn choose<'a, I: Io>(
+pub(crate) async fn choose<I: Io>(
     shard: &Shard<I>,
     request: &Request<I>,
     answering: Answering<'_>,
-    fetched: Vec<Fetched<'a, I>>,
-) -> Result<(i32, Vec<Fetched<'a, I>>), ErrorCode> {
+    came: &[Came<'_>],
+) -> Result<(i32, Vec<bool>), ErrorCode> {
     match answering {
-        Answering::Whole => Ok((0, fetched)),
-        Answering::New => {
-            let id = keep(shard, request, &fetched).await;
-            Ok((id, fetched))
-        }
+        Answering::Whole => Ok((0, vec![true; came.len()])),
+        Answering::New => Ok((keep(shard, request, came).await, vec![true; came.len()])),
         Answering::Next(at, listed) => {
-            let mut told = Vec::with_capacity(fetched.len());
+            let mut are_told = Vec::with_capacity(came.len());
             let mut turns = Turns::new(shard.io());
-            for (partition, listed) in fetched.into_iter().zip(listed) {
+            for ((.., outcome), listed) in came.iter().zip(listed) {
                 turns.step().await;
-                let outcome = outcome(&partition);
-                if with(shard, at, |session| session.tell(listed.place, outcome))? {
-                    told.push(partition);
-                }
+                are_told.push(with(shard, at, |session| session.tell(listed.place, *outcome))?);
             }
-            Ok((at.id, told))
+            Ok((at.id, are_told))
         }
     }
 }
 
-async fn keep<I: Io>(shard: &Shard<I>, request: &Request<I>, fetched: &[Fetched<'_, I>]) -> i32 {
-    if !shard.with_fetch_sessions(|sessions| sessions.may_keep(fetched.len())) {
+async fn keep<I: Io>(shard: &Shard<I>, request: &Request<I>, came: &[Came<'_>]) -> i32 {
+    if !shard.with_fetch_sessions(|sessions| sessions.may_keep(came.len())) {
         return 0;
     }
     let (mut session, mut turns) = (Session::default(), Turns::new(shard.io()));
-    let (mut topic, mut places) = (None, Vec::with_capacity(fetched.len()));
-    for partition in fetched {
+    let (mut last, mut places) = (None, Vec::with_capacity(came.len()));
+    for &(topic, asked, _) in came {
         turns.step().await;
-        let key = match topic.take() {
-            Some((named, key)) if named == partition.topic => key,
-            Some(_) | None => TopicKey::of(partition.topic),
+        let key = match last.take() {
+            Some((named, key)) if named == topic => key,
+            Some(_) | None => TopicKey::of(topic),
         };
-        topic = Some((partition.topic, key.clone()));
-        places.push(session.fetch(key, partition.asked.clone()));
+        last = Some((topic, key.clone()));
+        places.push(session.fetch(key, asked.clone()));
     }
-    for (partition, place) in fetched.iter().zip(places) {
+    for ((.., outcome), place) in came.iter().zip(places) {
         turns.step().await;
-        session.tell(place, outcome(partition));
+        session.tell(place, *outcome);
     }
     let (by_id, io) = (request.version >= TOPIC_ID_FROM, shard.io());
     shard.with_fetch_sessions(|sessions| sessions.keep(session, by_id, io.now(), || io.random()))
-}
-
-fn outcome<I: Io>(fetched: &Fetched<'_, I>) -> Outcome {
-    let read = fetched.outcome.as_ref().ok();
-    let told = read
-        .map(|read| Told { high_watermark: read.high_watermark.value(), log_start: read.log_start.value() });
-    Outcome { told, has_records: read.is_some_and(|read| read.bytes > 0) }
 }
