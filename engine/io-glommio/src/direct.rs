@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine_io::{OpenMode, is_no_descriptor, is_storage_full};
 use glommio::io::{DmaFile, OpenOptions};
-use rustix::fs::OFlags;
+use rustix::fs::{OFlags, SeekFrom};
 use rustix::io::Errno;
 
 use crate::blocking::Pool;
@@ -165,13 +165,25 @@ fn open_full_file(folder: &Path) -> io::Result<Option<File>> {
                 folders.push_back(path);
             } else if metadata.is_file() && metadata.len() >= PROBE_BYTES as u64 {
                 let opened = unless_gone(fs::OpenOptions::new().read(true).write(true).open(path))?;
-                if opened.is_some() {
-                    return Ok(opened);
+                if let Some(file) = opened
+                    && begins_with_data(&file)?
+                {
+                    return Ok(Some(file));
                 }
             }
         }
     }
     Ok(None)
+}
+
+/// Whether the file's first bytes were written. What has only been given space is read without a look at the drive, which
+/// the runtime would take for a drive that can be polled.
+fn begins_with_data(file: &File) -> io::Result<bool> {
+    match rustix::fs::seek(file, SeekFrom::Data(0)) {
+        Ok(position) => Ok(position == 0),
+        Err(Errno::NXIO) => Ok(false),
+        Err(errno) => Err(errno.into()),
+    }
 }
 
 fn unless_gone<T>(found: io::Result<T>) -> io::Result<Option<T>> {
@@ -209,7 +221,7 @@ pub(crate) async fn discard(pool: &Pool, path: &Path) {
 
 #[cfg(test)]
 mod tests {
-    use std::io::ErrorKind;
+    use std::io::{ErrorKind, Read};
     use std::sync::atomic::AtomicBool;
     use std::thread;
 
@@ -245,6 +257,25 @@ mod tests {
             assert_eq!(kind(full()), ErrorKind::StorageFull);
             fs::write(folder.join("large"), [0; PROBE_BYTES]).unwrap();
             assert_eq!(kind(Err(ErrorKind::PermissionDenied.into())), ErrorKind::PermissionDenied);
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn a_file_that_was_given_space_and_never_written_serves_no_probe() {
+        on_shard(|_, folder| async move {
+            let unwritten = File::create(folder.join("filler")).unwrap();
+            let allocated =
+                rustix::fs::fallocate(&unwritten, rustix::fs::FallocateFlags::empty(), 0, 1 << 20);
+            allocated.unwrap();
+            unwritten.sync_all().unwrap();
+            assert!(open_full_file(&folder).unwrap().is_none(), "the drive isn't asked for what it holds");
+            fs::create_dir(folder.join("topics")).unwrap();
+            fs::write(folder.join("topics/0.log"), [7; PROBE_BYTES]).unwrap();
+            let mut found = open_full_file(&folder).unwrap().expect("there is a written file");
+            let mut first = [0];
+            found.read_exact(&mut first).unwrap();
+            assert_eq!(first, [7]);
         })
         .unwrap();
     }

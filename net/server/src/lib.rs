@@ -3,7 +3,7 @@
 //! A shard is a core with everything it needs: a listening port, the connections on it, the partitions it owns and
 //! their storage. With a port for each shard nothing crosses cores to serve a produce or a fetch; what does cross goes through
 //! the mailboxes of [`node`], a handful of messages for a topic created or a block of producer ids. With one port for all,
-//! what belongs to another shard is forwarded to it ([`forward`]).
+//! what belongs to another shard is forwarded to it (`forward`).
 //!
 //! ```text
 //! socket ─ frame_reader ─ connection ─ dispatch ─ handlers/* ─ partition ─ engine-store

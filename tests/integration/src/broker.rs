@@ -13,6 +13,7 @@ use rustix::process::Signal;
 
 use crate::binary;
 use crate::clock::{Deadline, Stopwatch};
+use crate::drive::Drive;
 use crate::folder::TestFolder;
 use crate::ports;
 use crate::process::{Line, Process};
@@ -70,13 +71,25 @@ pub struct Options {
     pub routing: Routing,
     /// Lines of the configuration's table `[kafka]`; without any the broker is started without a configuration.
     pub kafka: &'static str,
+    /// Lines at the top of the configuration, where there is one.
+    pub own: &'static str,
+    /// The size in bytes of a drive of its own for the data folder, unless it lies beside the test's other files.
+    pub drive_bytes: Option<u64>,
 }
 
 impl Options {
     /// Two shards on two CPUs, any ports.
     #[must_use]
     pub const fn new(name: &'static str) -> Self {
-        Self { name, cpus: "0,1", ports: Ports::Any, routing: Routing::Shard, kafka: "" }
+        Self {
+            name,
+            cpus: "0,1",
+            ports: Ports::Any,
+            routing: Routing::Shard,
+            kafka: "",
+            own: "",
+            drive_bytes: None,
+        }
     }
 
     /// The same, but on ports that it keeps.
@@ -97,6 +110,20 @@ impl Options {
     #[must_use]
     pub const fn with_kafka(mut self, lines: &'static str) -> Self {
         self.kafka = lines;
+        self
+    }
+
+    /// The same, with these lines at the top of the configuration.
+    #[must_use]
+    pub const fn with_own(mut self, lines: &'static str) -> Self {
+        self.own = lines;
+        self
+    }
+
+    /// The same, with the data folder on a drive of its own of so many bytes.
+    #[must_use]
+    pub const fn on_a_drive(mut self, bytes: u64) -> Self {
+        self.drive_bytes = Some(bytes);
         self
     }
 
@@ -129,6 +156,8 @@ pub struct Broker {
     cpus: &'static str,
     routing: Routing,
     listen: Option<String>,
+    /// Goes before the folder that it is mounted in.
+    drive: Option<Drive>,
     folder: TestFolder,
     configured: bool,
     _turn: MutexGuard<'static, ()>,
@@ -162,17 +191,21 @@ impl Broker {
         let listen = options.listen();
         let configured = !options.kafka.is_empty();
         let (cpus, routing) = (options.cpus, options.routing);
-        let mut broker = Self { running: None, cpus, routing, listen, folder, configured, _turn: turn };
+        let drive = options
+            .drive_bytes
+            .map(|bytes| Drive::mount(&folder.path().join("drive"), &folder.path().join("data"), bytes));
+        let mut broker =
+            Self { running: None, cpus, routing, listen, drive, folder, configured, _turn: turn };
         if configured {
-            broker.configure(options.kafka);
+            broker.configure(options);
         }
         broker.start_again();
         broker
     }
 
     /// Writes a configuration and formats the data folder, which a broker with a configuration doesn't do by itself.
-    fn configure(&self, kafka: &str) {
-        let text = format!("[kafka]\n{kafka}\n");
+    fn configure(&self, Options { own, kafka, .. }: &Options) {
+        let text = format!("{own}\n[kafka]\n{kafka}\n");
         fs::write(self.configuration(), text).expect("a file can be written in the test's folder");
         let mut format = Command::new(binary::path());
         format.arg("format").arg("--config").arg(self.configuration());
@@ -279,6 +312,15 @@ impl Broker {
     #[must_use]
     pub fn data_folder(&self) -> PathBuf {
         self.folder.path().join("data")
+    }
+
+    /// The drive that its data folder is on.
+    ///
+    /// # Panics
+    /// When it has none of its own.
+    #[must_use]
+    pub fn drive(&self) -> &Drive {
+        self.drive.as_ref().expect("the test asked for a drive")
     }
 
     /// All that it logged, over all starts.

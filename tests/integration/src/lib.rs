@@ -34,6 +34,7 @@ pub mod broker;
 pub mod clock;
 pub mod connection;
 pub mod content;
+pub mod drive;
 pub mod folder;
 pub mod ports;
 pub mod process;
