@@ -1,6 +1,6 @@
 //! The front's side of a fetch. Its session is the front's, and what it names is looked up there; each owner is asked
 //! for its partitions as by a client without a session, and waits for records as it does for its own clients. The
-//! first that has enough, or an error, ends the others' wait.
+//! first that has its share of what is enough, or an error, ends the others' wait.
 
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
@@ -100,10 +100,14 @@ fn part<'a, I: Io>(
     owners: usize,
 ) -> FetchRequest<'a> {
     let share = limit_of(shard, asked) as usize / owners.max(1);
+    let owners = i32::try_from(owners.max(1)).unwrap_or(i32::MAX);
+    // Where all have enough together, at least one has its share, and ends the others' wait.
+    let min_bytes = asked.min_bytes / owners + i32::from(asked.min_bytes % owners > 0);
     let waited = shard.io().now().since(request.received_at).as_millis();
     let waited = i32::try_from(waited).unwrap_or(i32::MAX);
     FetchRequest {
         max_wait_ms: asked.max_wait_ms.saturating_sub(waited).max(0),
+        min_bytes,
         max_bytes: i32::try_from(share.max(1)).unwrap_or(i32::MAX),
         session_id: 0,
         session_epoch: -1,

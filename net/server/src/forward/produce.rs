@@ -88,28 +88,29 @@ async fn start_divided<I: Io>(
 ) -> Result<PendingReply<I>, CloseReason> {
     let asked: ProduceRequest<'_> = request.decode()?;
     let divided = divided(shard, &request, &asked).await;
+    let owners = divided.parts.len();
     let parts = ask_all(shard, &request, &asked, &divided).await?;
     let outline = Outline::of(&request, &asked, divided);
     let (acks, memory) = (asked.acks, shard.reply_memory().count(outline.bytes()));
     let parts = all_begun(parts).await;
     drop(request);
-    Ok(Box::pin(finish(Rc::clone(shard), outline, parts, acks, memory)))
+    Ok(Box::pin(finish(Rc::clone(shard), outline, (owners, parts), acks, memory)))
 }
 
 /// Stage two: the answers of all, put together.
 async fn finish<I: Io>(
     shard: Rc<Shard<I>>,
     outline: Outline,
-    parts: BTreeMap<ShardId, Begun>,
+    (owners, parts): (usize, BTreeMap<ShardId, Begun>),
     acks: i16,
     memory: Held,
 ) -> Response<I> {
-    let (count, mut answers) = (parts.len(), BTreeMap::new());
+    let mut answers = BTreeMap::new();
     for (owner, part) in parts {
         answers.extend(part.answered().await.map(|answer| (owner, answer)));
     }
     if acks == NO_ANSWER_ASKED {
-        let is_done = answers.len() == count && answers.values().all(|said| matches!(said, Answer::Nothing));
+        let is_done = answers.len() == owners && answers.values().all(|said| matches!(said, Answer::Nothing));
         return if is_done { Response::Nothing } else { Response::Close(CloseReason::UnacknowledgedFailure) };
     }
     let answered = outline.respond::<I, ProduceRequest<'_>>(&shard, answers);

@@ -377,16 +377,18 @@ async fn read_all<'a, I: Io>(
         {
             nothing_yet = false;
             left = left.saturating_sub(read.bytes);
-            room = room.saturating_sub(bytes_kept(read));
+            room = room.saturating_sub(bytes_kept(read, request.connection.is_forwarded()));
         }
         fetched.push(Fetched { topic: partition.topic, asked: partition.partition, outcome });
     }
     Answer { fetched, memory, is_cut }
 }
 
-fn bytes_kept<I: Io>(read: &Read<I>) -> u64 {
+/// What an answer with these records keeps in memory: of those in files nothing, unless they are to be copied.
+fn bytes_kept<I: Io>(read: &Read<I>, are_copied: bool) -> u64 {
     let kept = |piece: &StorePiece<I>| match piece {
         StorePiece::Memory(piece) => reply_memory::bytes_kept(piece),
+        StorePiece::File { bytes, .. } if are_copied => *bytes,
         StorePiece::File { .. } => 0,
     };
     read.pieces.iter().map(kept).sum()
@@ -454,7 +456,8 @@ async fn respond<I: Io>(
     }
     let endpoints = shard.endpoints_told_if(moved_away && request.version >= ENDPOINTS_FROM, request);
     let endpoints: Vec<_> = endpoints.iter().map(Endpoint::on_wire).collect();
-    Ok(Response::Reply(splice(writer.finish(&endpoints)?, reads, answer.memory)))
+    let kept = reads.iter().map(|read| bytes_kept(read, request.connection.is_forwarded())).sum();
+    Ok(Response::Reply(splice(writer.finish(&endpoints)?, reads, answer.memory, kept)))
 }
 
 /// How many partitions stand one after the other of each topic.
@@ -501,13 +504,12 @@ fn not_found(version: i16, index: i32, why: NotServed) -> FetchedPartition<'stat
     }
 }
 
-/// Puts the records between the pieces of the response, by reference.
-fn splice<I: Io>(frame: FetchFrame, reads: Vec<Read<I>>, memory: Option<Held>) -> Reply<I> {
+/// Puts the records between the pieces of the response, by reference. They keep so many bytes.
+fn splice<I: Io>(frame: FetchFrame, reads: Vec<Read<I>>, memory: Option<Held>, kept: u64) -> Reply<I> {
     let pieces: Vec<Piece> = frame.pieces().collect();
     let head = Rc::new(frame.head);
-    let kept = head.len() as u64 + reads.iter().map(bytes_kept).sum::<u64>();
     let memory = memory.map(|mut memory| {
-        memory.set(kept);
+        memory.set(head.len() as u64 + kept);
         memory
     });
     let mut reply =

@@ -220,6 +220,57 @@ fn a_fetch_that_waits_is_woken_by_any_shard() {
 }
 
 #[test]
+fn what_a_fetch_waits_for_may_be_with_all_shards_together() {
+    on_node(30, one_port(), async |node| {
+        let topic = node.topic("t", PARTITIONS).await;
+        let mut client = node.connect(0).await;
+        let text = "x".repeat(10_000);
+        for partition in 0..PARTITIONS {
+            produce(&mut client, &topic, partition, &batch(&[&text])).await;
+        }
+        let from: Vec<_> = (0..PARTITIONS).map(|index| (index, 0)).collect();
+        let began = client.now();
+        let fetched = Fetch::new(&topic, &from).waiting(10_000, 60_000).call(&mut client).await;
+        assert!(client.now().since(began) < Duration::from_secs(1), "60 kB are there");
+        assert!(fetched.partitions.iter().map(|found| found.records.len()).sum::<usize>() >= 60_000);
+        let began = client.now();
+        Fetch::new(&topic, &from).waiting(10_000, 200_000).call(&mut client).await;
+        assert!(client.now().since(began) >= Duration::from_secs(10), "200 kB aren't");
+    });
+}
+
+/// What lies in files costs no memory as long as it goes from there to the socket, and here it goes by another shard.
+#[test]
+fn readers_that_take_nothing_hold_no_more_than_the_limit_of_each_shard() {
+    const LIMIT: u64 = 3 << 20;
+    let limits = Limits { reply_bytes: LIMIT, ..Limits::default() };
+    on_node(31, Config { limits, ..one_port() }, async |node| {
+        let topic = node.topic("t", PARTITIONS).await;
+        let mut client = node.connect(0).await;
+        for partition in 0..PARTITIONS {
+            produce(&mut client, &topic, partition, &large(1_000_000)).await;
+        }
+        let node = node.restart().await;
+        let from: Vec<_> = (0..PARTITIONS).map(|index| (index, 0)).collect();
+        let fetch = Fetch { partition_bytes: 2 << 20, ..Fetch::new(&topic, &from) };
+        let mut stuck = Vec::new();
+        for _ in 0..20 {
+            let mut client = node.connect(0).await;
+            client.send(FETCH, &fetch.request()).await;
+            stuck.push(client);
+        }
+        for _ in 0..10 {
+            node.pause(Duration::from_millis(300)).await;
+            for shard in 0..SHARDS {
+                let held = node.snapshot(shard).await.reply_bytes;
+                assert!(held <= LIMIT + (64 << 10), "{held} bytes at shard {shard}");
+            }
+        }
+        drop(stuck);
+    });
+}
+
+#[test]
 fn an_error_of_one_shard_ends_the_wait_of_all() {
     on_node(8, one_port(), async |node| {
         let topic = node.topic("t", PARTITIONS).await;
