@@ -20,7 +20,7 @@ use super::divide::{ByTopic, Divided, divide, join, within};
 use super::request::{NO_ANSWER, decode, frame, reply_of};
 use crate::dispatch::Request;
 use crate::fetch_sessions::{Outcome, Told};
-use crate::handlers::fetch::{Answering, Came, answer_error, choose, counts, limit_of, start};
+use crate::handlers::fetch::{Answering, answer_error, choose, counts, limit_of, start};
 use crate::response::{CloseReason, Reply, ReplyPiece, Response};
 use crate::shard::Shard;
 use crate::turns::Turns;
@@ -216,14 +216,12 @@ async fn respond<I: Io>(
             found.data.records = None;
         }
     }
-    let came: Vec<Came<'_>> =
-        wanted.iter().zip(&found).map(|((topic, asked), found)| (*topic, *asked, found.outcome())).collect();
-    let (session_id, are_told) = match choose(shard, request, answering, &came).await {
+    let came = wanted.iter().zip(&found).map(|((topic, asked), found)| (*topic, *asked, found.outcome()));
+    let (session_id, to_tell) = match choose(shard, request, answering, came).await {
         Ok(chosen) => chosen,
         Err(error) => return Ok(answer_error(request, error)?),
     };
-    let told = wanted.iter().zip(&found).zip(are_told).filter(|(_, is_told)| *is_told);
-    let told: Vec<_> = told.map(|(((topic, _), found), _)| (*topic, found)).collect();
+    let told = to_tell.of(wanted.iter().zip(&found).map(|((topic, _), found)| (*topic, found)).collect());
     let mut reply = written(shard, request, session_id, &told).await?;
     // What is large is counted at its owner, and waits for no memory here.
     let here = said.values().filter(|said| said.taken.is_none()).map(|said| said.frame.capacity());
@@ -251,8 +249,7 @@ async fn written<I: Io>(
     session_id: i32,
     told: &[(TopicRef<'_>, &Found<'_>)],
 ) -> Result<Reply<I>, EncodeError> {
-    let topics: Vec<_> = told.iter().map(|(topic, _)| *topic).collect();
-    let mut counts = counts(shard, &topics).await.into_iter();
+    let mut counts = counts(shard, told.iter().map(|(topic, _)| *topic)).await.into_iter();
     let begin = start(request, ErrorCode::NONE, session_id, counts.len());
     let mut writer = FetchResponseWriter::begin(FetchFrame::default(), &begin)?;
     let (mut left, mut turns, mut places) = (0, Turns::new(shard.io()), VecDeque::new());

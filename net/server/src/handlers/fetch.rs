@@ -33,9 +33,9 @@ use crate::turns::Turns;
 
 mod session;
 
-pub(crate) use session::{Answering, Came, choose};
+pub(crate) use session::{Answering, choose};
 
-use session::Listed;
+use session::{Came, Listed};
 
 /// From this version on topics are named by id.
 const TOPIC_ID_FROM: i16 = 13;
@@ -129,18 +129,18 @@ async fn answer_for<'a, I: Io>(
     request: &Request<I>,
     asked: &FetchRequest<'_>,
     answering: Answering<'_>,
-    partitions: impl Iterator<Item = (TopicRef<'a>, &'a FetchPartition)>,
+    partitions: impl Iterator<Item = (TopicRef<'a>, &'a FetchPartition)> + Clone,
 ) -> Result<Response<I>, CloseReason> {
-    let partitions: Vec<_> = partitions.collect();
-    if forward::forwards(shard, &request.connection)
-        && let Some(response) = forward::fetch::answer(shard, request, asked, answering, &partitions).await?
-    {
-        return Ok(response);
+    if forward::forwards(shard, &request.connection) {
+        let wanted: Vec<_> = partitions.clone().collect();
+        if let Some(response) = forward::fetch::answer(shard, request, asked, answering, &wanted).await? {
+            return Ok(response);
+        }
     }
     let max_wait = Duration::from_millis(u64::try_from(asked.max_wait_ms).unwrap_or(0)).min(WAIT_MAX);
     let until = request.received_at.after(max_wait);
     let min_bytes = u64::try_from(asked.min_bytes).unwrap_or(0);
-    let partitions = resolve(shard, request, partitions.into_iter()).await;
+    let partitions = resolve(shard, request, partitions).await;
     loop {
         let (moves, waitable) = watch(shard, &partitions).await;
         let last_turn = !waitable || request.connection.is_hurried() || shard.io().now() >= until;
@@ -420,15 +420,13 @@ async fn respond<I: Io>(
     answering: Answering<'_>,
     answer: Answer<'_, I>,
 ) -> Result<Response<I>, EncodeError> {
-    let came: Vec<_> = answer.fetched.iter().map(Fetched::came).collect();
-    let (session_id, are_told) = match choose(shard, request, answering, &came).await {
+    let came = answer.fetched.iter().map(Fetched::came);
+    let (session_id, told) = match choose(shard, request, answering, came).await {
         Ok(chosen) => chosen,
         Err(error) => return answer_error(request, error),
     };
-    let fetched = answer.fetched.into_iter().zip(are_told);
-    let fetched: Vec<_> = fetched.filter_map(|(fetched, is_told)| is_told.then_some(fetched)).collect();
-    let topics: Vec<_> = fetched.iter().map(|fetched| fetched.topic).collect();
-    let mut counts = counts(shard, &topics).await.into_iter();
+    let fetched = told.of(answer.fetched);
+    let mut counts = counts(shard, fetched.iter().map(|fetched| fetched.topic)).await.into_iter();
     let begin = start(request, ErrorCode::NONE, session_id, counts.len());
     let mut writer = FetchResponseWriter::begin(FetchFrame::default(), &begin)?;
     let mut reads = Vec::new();
@@ -461,10 +459,13 @@ async fn respond<I: Io>(
 }
 
 /// How many partitions stand one after the other of each topic.
-pub(crate) async fn counts<I: Io>(shard: &Shard<I>, topics: &[TopicRef<'_>]) -> Vec<usize> {
+pub(crate) async fn counts<'a, I: Io>(
+    shard: &Shard<I>,
+    topics: impl Iterator<Item = TopicRef<'a>>,
+) -> Vec<usize> {
     let mut counts: Vec<usize> = Vec::new();
     let (mut turns, mut last) = (Turns::new(shard.io()), None);
-    for &topic in topics {
+    for topic in topics {
         turns.step().await;
         match counts.last_mut() {
             Some(count) if last == Some(topic) => *count += 1,

@@ -105,6 +105,25 @@ pub(super) async fn list<I: Io>(
     Ok(listed)
 }
 
+/// Which of the partitions asked for the client is to be told of.
+pub(crate) enum ToTell {
+    All,
+    /// Those that say so, in order.
+    Some(Vec<bool>),
+}
+
+impl ToTell {
+    /// Leaves those that are to be told.
+    pub(crate) fn of<T>(self, all: Vec<T>) -> Vec<T> {
+        match self {
+            Self::All => all,
+            Self::Some(told) => {
+                all.into_iter().zip(told).filter_map(|(one, is_told)| is_told.then_some(one)).collect()
+            }
+        }
+    }
+}
+
 /// What came of a partition that was asked for.
 pub(crate) type Came<'a> = (TopicRef<'a>, &'a FetchPartition, Outcome);
 
@@ -116,30 +135,34 @@ pub(crate) async fn choose<I: Io>(
     shard: &Shard<I>,
     request: &Request<I>,
     answering: Answering<'_>,
-    came: &[Came<'_>],
-) -> Result<(i32, Vec<bool>), ErrorCode> {
+    came: impl ExactSizeIterator<Item = Came<'_>> + Clone,
+) -> Result<(i32, ToTell), ErrorCode> {
     match answering {
-        Answering::Whole => Ok((0, vec![true; came.len()])),
-        Answering::New => Ok((keep(shard, request, came).await, vec![true; came.len()])),
+        Answering::Whole => Ok((0, ToTell::All)),
+        Answering::New => Ok((keep(shard, request, came).await, ToTell::All)),
         Answering::Next(at, listed) => {
-            let mut are_told = Vec::with_capacity(came.len());
+            let mut told = Vec::with_capacity(came.len());
             let mut turns = Turns::new(shard.io());
-            for ((.., outcome), listed) in came.iter().zip(listed) {
+            for ((.., outcome), listed) in came.zip(listed) {
                 turns.step().await;
-                are_told.push(with(shard, at, |session| session.tell(listed.place, *outcome))?);
+                told.push(with(shard, at, |session| session.tell(listed.place, outcome))?);
             }
-            Ok((at.id, are_told))
+            Ok((at.id, ToTell::Some(told)))
         }
     }
 }
 
-async fn keep<I: Io>(shard: &Shard<I>, request: &Request<I>, came: &[Came<'_>]) -> i32 {
+async fn keep<I: Io>(
+    shard: &Shard<I>,
+    request: &Request<I>,
+    came: impl ExactSizeIterator<Item = Came<'_>> + Clone,
+) -> i32 {
     if !shard.with_fetch_sessions(|sessions| sessions.may_keep(came.len())) {
         return 0;
     }
     let (mut session, mut turns) = (Session::default(), Turns::new(shard.io()));
     let (mut last, mut places) = (None, Vec::with_capacity(came.len()));
-    for &(topic, asked, _) in came {
+    for (topic, asked, _) in came.clone() {
         turns.step().await;
         let key = match last.take() {
             Some((named, key)) if named == topic => key,
@@ -148,9 +171,9 @@ async fn keep<I: Io>(shard: &Shard<I>, request: &Request<I>, came: &[Came<'_>]) 
         last = Some((topic, key.clone()));
         places.push(session.fetch(key, asked.clone()));
     }
-    for ((.., outcome), place) in came.iter().zip(places) {
+    for ((.., outcome), place) in came.zip(places) {
         turns.step().await;
-        session.tell(place, *outcome);
+        session.tell(place, outcome);
     }
     let (by_id, io) = (request.version >= TOPIC_ID_FROM, shard.io());
     shard.with_fetch_sessions(|sessions| sessions.keep(session, by_id, io.now(), || io.random()))
