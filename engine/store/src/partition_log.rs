@@ -166,6 +166,13 @@ impl<I: Io> PartitionLog<I> {
         self.partition.state.borrow().log.total_bytes()
     }
 
+    /// How many segments the log has, the active one included; never 0. What retention has let go of isn't counted, though its
+    /// file may still be there for a reader.
+    #[must_use]
+    pub fn segment_count(&self) -> usize {
+        self.partition.state.borrow().log.segments().count()
+    }
+
     /// Cuts off every batch with a record at or above `to`. Once resolved that is durable.
     ///
     /// # Errors

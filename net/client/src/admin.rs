@@ -4,6 +4,7 @@ mod configs;
 mod log_dirs;
 
 pub use configs::{SettingChange, TopicSetting};
+pub use log_dirs::LogSize;
 
 use core::time::Duration;
 use std::collections::BTreeMap;

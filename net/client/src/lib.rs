@@ -42,7 +42,7 @@ pub mod request;
 pub mod resolver;
 
 pub use accumulator::BatchLimits;
-pub use admin::{Admin, AdminError, CreateMode, NewTopic, SettingChange, TopicSetting};
+pub use admin::{Admin, AdminError, CreateMode, LogSize, NewTopic, SettingChange, TopicSetting};
 pub use batch::{BatchWriter, SealedBatch};
 pub use client::{Client, ClientError, ClientSettings, Purpose};
 pub use connection::{Connection, ConnectionSettings};

@@ -12,8 +12,8 @@ use engine_record::{Compression, Offset, PartitionIndex};
 use net_client::admin::AdminError;
 use net_client::producer_core::NotTaken;
 use net_client::{
-    Acks, Admin, BatchWriter, Client, ClientSettings, Consumer, ConsumerSettings, CreateMode, Endpoint,
-    NewTopic, Producer, ProducerRecord, ProducerSettings, SendError, SettingChange, Start,
+    Acks, Admin, BatchWriter, BrokerId, Client, ClientSettings, Consumer, ConsumerSettings, CreateMode,
+    Endpoint, LogSize, NewTopic, Producer, ProducerRecord, ProducerSettings, SendError, SettingChange, Start,
 };
 use net_wire::ErrorCode;
 use sim::{Sim, SimIo, SimNode};
@@ -354,5 +354,24 @@ fn a_partition_whose_storage_fails_is_told_of_and_read_on_once_it_can_be() {
         setting.cluster.storage_fails("t", 0, false);
         assert_eq!(read(&consumer, 1).await, [b"v".to_vec()]);
         assert_eq!(consumer.stalled(Duration::ZERO), []);
+    });
+}
+
+#[test]
+fn segments_are_counted_by_ringlog_and_other_brokers_tell_bytes_all_the_same() {
+    let setting = Setting::new(31);
+    setting.cluster.create("t", &[1, 2, 1]);
+    setting.sim.block_on(async {
+        let led = [
+            (PartitionIndex(0), BrokerId(1)),
+            (PartitionIndex(1), BrokerId(2)),
+            (PartitionIndex(2), BrokerId(1)),
+        ];
+        let client = setting.client();
+        client.refresh(None).await.unwrap();
+        let sizes = Admin::new(client).log_sizes("t", &led).await;
+        let size = |segments| LogSize { bytes: 0, segments };
+        let expected = [(0, Some(3)), (1, None), (2, Some(3))];
+        assert!(sizes.into_iter().eq(expected.map(|(index, count)| (PartitionIndex(index), size(count)))));
     });
 }

@@ -9,6 +9,7 @@
 //!     rack_id: &'a str, since 11, else ignored;   dropped without complaint where the version lacks it
 //!     cluster_id: Option<&'a str>, since 12, tag 0, else ignored;   a tagged field
 //!     name: Option<&'a str>, null 10;         may be null from version 10 on
+//!     count: i32 = -1, since 2, tag RINGLOG_TAG, else ignored;   a tagged field of our own
 //! }
 //! ```
 //!
@@ -31,6 +32,14 @@ pub const EXPANSION_MAX: usize = 24;
 
 /// Arrays within arrays, at most.
 pub const ARRAY_DEPTH_MAX: usize = 3;
+
+/// The tag of the field that Ringlog adds to a structure of Kafka's; others in the same structure take the numbers behind it.
+///
+/// Kafka's own can't come to it: KIP-482 counts the tags of each structure by themselves, and its generator of messages
+/// refuses a number while a lower one is free, so more than 10^9 fields would have to come before. Brokers made of
+/// Kafka's code that add fields begin at 10,000, which is why this doesn't. The number is "Ring" in ASCII, and positive where
+/// tags are read as signed. Who doesn't know it passes over the field.
+pub const RINGLOG_TAG: u32 = u32::from_be_bytes(*b"Ring");
 
 /// A request's or response's body.
 pub trait Message<'a>: Sized {
@@ -153,7 +162,7 @@ macro_rules! wire_structs {
         $(#[$field_meta:meta])*
         $field:ident: $type:ty $(= $default:expr)?
             $(, since $since:literal)? $(, until $until:literal)? $(, null $null:literal)?
-            $(, tag $tag:literal)? $(, else $ignored:ident)?;
+            $(, tag $tag:expr)? $(, else $ignored:ident)?;
     )* }) => {
         $(#[$meta])*
         #[derive(Debug, Clone, PartialEq)]

@@ -290,13 +290,15 @@ fn log_directories_are_described_in_every_version() {
     let written = batch(9);
     produce(&mut setting, 9, &written);
     for version in versions(ApiKey::DescribeLogDirs) {
-        let answer = setting.connection.ask(version, &DescribeLogDirsRequest { topics: None });
+        let answer =
+            setting.connection.ask(version, &DescribeLogDirsRequest { topics: None, count_segments: true });
         let response: DescribeLogDirsResponse<'_> = answer.body();
         let [directory] = &response.results[..] else { panic!("there is one: {response:?}") };
         assert!(Path::new(directory.log_dir).join("format.toml").is_absolute(), "v{version}: {directory:?}");
         let partition = directory.topics[0].partitions[0];
         assert_eq!(directory.topics[0].name, TOPIC, "v{version}");
         assert_eq!(usize::try_from(partition.partition_size), Ok(written.len()), "v{version}");
+        assert_eq!(partition.segment_count, if version >= 2 { 1 } else { -1 }, "v{version}");
         let space = directory.usable_bytes > 0 && directory.total_bytes >= directory.usable_bytes;
         assert_eq!(space, version >= 4, "v{version}: {directory:?}");
     }

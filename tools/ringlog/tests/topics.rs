@@ -29,9 +29,15 @@ fn ringlog(folder: &Path) -> Command {
 }
 
 fn serve(folder: &Path) -> Broker {
-    let cpu = tuning::usable_cores(Path::new("/")).unwrap().cpus[0].id.to_string();
+    serve_with(folder, 1, &[])
+}
+
+/// With so many shards.
+fn serve_with(folder: &Path, shards: usize, words: &[&str]) -> Broker {
+    let usable = tuning::usable_cores(Path::new("/")).unwrap().cpus;
+    let cpus: Vec<_> = usable.iter().take(shards).map(|cpu| cpu.id.to_string()).collect();
     let mut command = ringlog(folder);
-    command.args(["serve", "--json", "--listen", "127.0.0.1:0", "--cpus", &cpu]);
+    command.args(["serve", "--json", "--listen", "127.0.0.1:0", "--cpus", &cpus.join(",")]).args(words);
     let mut process = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut ready = String::new();
     BufReader::new(process.stdout.take().unwrap()).read_line(&mut ready).unwrap();
@@ -117,7 +123,33 @@ fn what_a_topics_logs_take_is_told_by_partition() {
     let (code, told, complaint) = topic(&["describe", "orders", "--json"]);
     assert_eq!(code, 0, "{complaint}");
     let told: Value = serde_json::from_str(&told).unwrap();
-    let bytes = |partition: usize| told["partitions"][partition]["log_bytes"].as_u64().unwrap();
-    assert_eq!(bytes(0), 0);
-    assert!(bytes(1) > 500, "{told}");
+    let number = |partition: usize, key: &str| told["partitions"][partition][key].as_u64().unwrap();
+    assert_eq!((number(0, "log_bytes"), number(0, "segment_count")), (0, 1));
+    assert!(number(1, "log_bytes") > 500, "{told}");
+    assert_eq!(number(1, "segment_count"), 1);
+}
+
+#[test]
+fn segments_are_counted_also_where_all_shards_share_a_port() {
+    let folder = harness::folder();
+    let broker = serve_with(folder.path(), 2, &["--routing", "node"]);
+    let topic = |words: &[&str]| topic(&broker, folder.path(), words);
+    let small = ["create", "orders", "--partitions", "4", "--config", "segment.bytes=1048576"];
+    assert_eq!(topic(&small).0, 0);
+    std::fs::write(folder.path().join("record"), vec![b'x'; 700_000]).unwrap();
+    for _ in 0..3 {
+        let mut produce = ringlog(folder.path());
+        produce.args(["produce", "orders", "--partition", "1", "--file", "record"]);
+        let produced = produce.args(["--bootstrap", &broker.address]).output().unwrap();
+        assert!(produced.status.success(), "{produced:?}");
+    }
+    let (code, told, complaint) = topic(&["describe", "orders", "--json"]);
+    assert_eq!(code, 0, "{complaint}");
+    let told: Value = serde_json::from_str(&told).unwrap();
+    let counts = told["partitions"].as_array().unwrap().iter().map(|told| told["segment_count"].as_u64());
+    assert!(counts.eq([Some(1), Some(3), Some(1), Some(1)]), "{told}");
+    let (_, told, _) = topic(&["describe", "orders"]);
+    let last = |line: &str| line.split_whitespace().last().map(str::to_owned);
+    let shown: Vec<_> = told.lines().skip(2).filter_map(last).collect();
+    assert_eq!(shown, ["SEGMENTS", "1", "3", "1", "1"], "{told}");
 }

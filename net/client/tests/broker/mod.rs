@@ -16,6 +16,9 @@ use net_wire::messages::create_partitions::{CreatePartitionsTopic, CreatePartiti
 use net_wire::messages::create_topics::CreatableTopicResult;
 use net_wire::messages::delete_topics::DeletableTopicResult;
 use net_wire::messages::describe_cluster::DescribeClusterBroker;
+use net_wire::messages::describe_log_dirs::{
+    DescribeLogDirsPartition, DescribeLogDirsResult, DescribeLogDirsTopic,
+};
 use net_wire::messages::fetch::{FetchableTopicResponse, PartitionData};
 use net_wire::messages::list_offsets::{EARLIEST, ListOffsetsPartitionResponse, ListOffsetsTopicResponse};
 use net_wire::messages::metadata::{
@@ -258,18 +261,18 @@ impl Cluster {
                 respond!(configs::describe(&self.state.borrow(), &read!(DescribeConfigsRequest<'_>)));
             }
             ApiKey::IncrementalAlterConfigs => {
-                let request = read!(IncrementalAlterConfigsRequest<'_>);
-                respond!(configs::alter(&mut self.state.borrow_mut(), &request));
+                let state = &mut self.state.borrow_mut();
+                respond!(configs::alter(state, &read!(IncrementalAlterConfigsRequest<'_>)));
+            }
+            ApiKey::DescribeLogDirs => {
+                respond!(log_dirs(&self.state.borrow(), id, &read!(DescribeLogDirsRequest<'_>)));
             }
             ApiKey::DescribeCluster => self.describe_cluster(|response| respond!(response)),
             api @ (ApiKey::DeleteRecords
             | ApiKey::OffsetForLeaderEpoch
             | ApiKey::AlterConfigs
-            | ApiKey::DescribeLogDirs
             | ApiKey::DescribeTopicPartitions
-            | ApiKey::ListConfigResources) => {
-                panic!("no test asks for {api}")
-            }
+            | ApiKey::ListConfigResources) => panic!("no test asks for {api}"),
         }
         out
     }
@@ -391,6 +394,29 @@ fn describe<'a>(state: &State, name: &'a str) -> MetadataResponseTopic<'a> {
         partitions: partitions.collect(),
         ..Default::default()
     }
+}
+
+/// The first broker tells as Ringlog does, all others as Kafka.
+fn log_dirs<'a>(state: &State, id: i32, asked: &DescribeLogDirsRequest<'a>) -> DescribeLogDirsResponse<'a> {
+    let is_counted = id == 1 && asked.count_segments;
+    let topics = asked.topics.iter().flatten().map(|topic| {
+        let led = |&index: &i32| {
+            let log = &state.topics.get(topic.topic)?.partitions[usize::try_from(index).unwrap()];
+            (log.leader == id).then(|| DescribeLogDirsPartition {
+                partition_index: index,
+                partition_size: log.end,
+                segment_count: if is_counted { 3 } else { -1 },
+                ..Default::default()
+            })
+        };
+        DescribeLogDirsTopic {
+            name: topic.topic,
+            partitions: topic.partitions.iter().filter_map(led).collect(),
+        }
+    });
+    let directory =
+        DescribeLogDirsResult { log_dir: "/data", topics: topics.collect(), ..Default::default() };
+    DescribeLogDirsResponse { results: vec![directory], ..Default::default() }
 }
 
 fn log_of<'a>(state: &'a mut State, topic: TopicRef<'_>, partition: i32) -> Option<&'a mut Log> {

@@ -51,7 +51,7 @@ pub(crate) async fn handle<I: Io>(
     let mut told = Vec::with_capacity(directories.len());
     for (directory, space) in directories {
         let topics = match space {
-            Some(_) => topics(shard, &directory).await,
+            Some(_) => topics(shard, &directory, &body).await,
             None => Vec::new(),
         };
         told.push(Told { path: directory.path.display().to_string(), space, topics });
@@ -124,7 +124,11 @@ fn by_topic<I: Io>(directory: &DirectoryLogs<I>) -> impl Iterator<Item = (TopicI
     each.filter_map(move |partitions| Some((topic_of(partitions.first()?), partitions)))
 }
 
-async fn topics<I: Io>(shard: &Shard<I>, directory: &DirectoryLogs<I>) -> Vec<ToldTopic> {
+async fn topics<I: Io>(
+    shard: &Shard<I>,
+    directory: &DirectoryLogs<I>,
+    body: &DescribeLogDirsRequest<'_>,
+) -> Vec<ToldTopic> {
     let mut topics = Vec::new();
     let mut turns = Turns::new(shard.io());
     for (id, partitions) in by_topic(directory) {
@@ -134,21 +138,24 @@ async fn topics<I: Io>(shard: &Shard<I>, directory: &DirectoryLogs<I>) -> Vec<To
         let mut told = Vec::with_capacity(partitions.len());
         for partition in partitions {
             turns.step().await;
-            told.push(tell(partition));
+            told.push(tell(partition, body));
         }
         topics.push(ToldTopic { name, partitions: told });
     }
     topics
 }
 
-/// A log lies in one place, and nobody but its leader has it.
-fn tell<I: Io>(partition: &Partition<I>) -> DescribeLogDirsPartition {
+/// A log lies in one place, and nobody but its leader has it. Segments are told of to nobody else than who asked for them: no
+/// other client sees a byte that Apache's broker wouldn't send.
+fn tell<I: Io>(partition: &Partition<I>, body: &DescribeLogDirsRequest<'_>) -> DescribeLogDirsPartition {
     let log = partition.log();
+    let segments = body.count_segments.then(|| log.segment_count());
     DescribeLogDirsPartition {
         partition_index: log.topic_partition().partition.0,
         partition_size: whole(log.size_bytes()),
         offset_lag: 0,
         is_future_key: false,
+        segment_count: segments.map_or(-1, |count| i32::try_from(count).unwrap_or(i32::MAX)),
     }
 }
 
@@ -180,7 +187,8 @@ mod tests {
     use super::*;
 
     fn told(topics: usize, partitions: usize) -> Told {
-        let partition = DescribeLogDirsPartition { partition_index: 1, ..Default::default() };
+        let partition =
+            DescribeLogDirsPartition { partition_index: 1, segment_count: 1, ..Default::default() };
         let topic = || ToldTopic { name: "x".repeat(249), partitions: vec![partition; partitions] };
         let space = Some(FileSystemSpace { total_bytes: 1_000, free_bytes: u64::MAX });
         Told {

@@ -16,6 +16,9 @@ const NEWEST: i16 = 4;
 /// From this version on the space of the drive is told.
 const SPACE_FROM: i16 = 4;
 
+/// From this version on there are tagged fields.
+const FLEXIBLE_FROM: i16 = 2;
+
 /// What is told of the one directory: its space, and topic, partition and size of all in it.
 #[derive(Debug, PartialEq, Eq)]
 struct Told {
@@ -31,7 +34,7 @@ async fn ask(client: &mut Client, version: i16, asked: Option<&[(&str, &[i32])]>
             .map(|&(topic, partitions)| DescribableLogDirTopic { topic, partitions: partitions.to_vec() });
         topic.collect()
     });
-    let answer = client.ask(version, &DescribeLogDirsRequest { topics }).await;
+    let answer = client.ask(version, &DescribeLogDirsRequest { topics, count_segments: false }).await;
     let response = answer.body();
     assert_eq!(response.error_code, ErrorCode::NONE);
     let [directory] = &response.results[..] else { panic!("there is one directory: {response:?}") };
@@ -39,10 +42,13 @@ async fn ask(client: &mut Client, version: i16, asked: Option<&[(&str, &[i32])]>
     let mut logs = Vec::new();
     for topic in &directory.topics {
         assert!(!topic.partitions.is_empty(), "{topic:?}");
-        for &DescribeLogDirsPartition { partition_index, partition_size, offset_lag, is_future_key } in
-            &topic.partitions
-        {
-            assert_eq!((offset_lag, is_future_key), (0, false));
+        for told in &topic.partitions {
+            let DescribeLogDirsPartition { partition_index, partition_size, .. } = *told;
+            // Above all, nobody who didn't ask is told of segments.
+            assert_eq!(
+                *told,
+                DescribeLogDirsPartition { partition_index, partition_size, ..Default::default() }
+            );
             logs.push((topic.name.to_owned(), partition_index, partition_size));
         }
     }
@@ -52,6 +58,16 @@ async fn ask(client: &mut Client, version: i16, asked: Option<&[(&str, &[i32])]>
 
 fn size(batches: &[Vec<u8>]) -> i64 {
     i64::try_from(batches.iter().map(Vec::len).sum::<usize>()).unwrap()
+}
+
+/// Partition and count of segments of what is there of a topic, for one who asks for counts.
+async fn count_segments(client: &mut Client, version: i16, name: &str) -> Vec<(i32, i32)> {
+    let request = DescribeLogDirsRequest { topics: None, count_segments: true };
+    let answer = client.ask(version, &request).await;
+    let response = answer.body();
+    let topics = response.results.iter().flat_map(|told| &told.topics).filter(|told| told.name == name);
+    let partitions = topics.flat_map(|topic| &topic.partitions);
+    partitions.map(|told| (told.partition_index, told.segment_count)).collect()
 }
 
 #[test]
@@ -127,5 +143,27 @@ fn what_is_deleted_is_told_no_more() {
         let [(name, 0, bytes)] = &after[..] else { panic!("one log is left: {after:?}") };
         assert_eq!(name, "t");
         assert!((1_000_000..2_500_000).contains(bytes), "{bytes}");
+    });
+}
+
+#[test]
+fn segments_are_counted_with_the_active_one_for_those_who_ask_and_nobody_else() {
+    on_node(4, config_with(1, &[("log.retention.check.interval.ms", "60000")]), async |node| {
+        let kept = [("retention.bytes", "1000000"), ("segment.bytes", "1048576")];
+        let topic = node.topic_with("t", 2, &kept).await;
+        let mut client = node.connect(0).await;
+        assert_eq!(count_segments(&mut client, NEWEST, "t").await, [(0, 1), (1, 1)]);
+        // Two fit a segment.
+        for _ in 0..7 {
+            produce(&mut client, &topic, 1, &large(500_000)).await;
+        }
+        for version in versions(ApiKey::DescribeLogDirs) {
+            let counts = if version >= FLEXIBLE_FROM { [(0, 1), (1, 4)] } else { [(0, -1), (1, -1)] };
+            assert_eq!(count_segments(&mut client, version, "t").await, counts, "v{version}");
+            // Looks at what is told to all others.
+            assert_eq!(ask(&mut client, version, None).await.logs.len(), 2);
+        }
+        node.pause(Duration::from_secs(61)).await;
+        assert_eq!(count_segments(&mut client, NEWEST, "t").await, [(0, 1), (1, 2)]);
     });
 }

@@ -35,7 +35,8 @@ fn shard_of(topic: &Topic, partition: i32) -> u16 {
 async fn directory_of(node: &Node, topic: &Topic, partition: i32) -> PathBuf {
     let mut client = node.connect_to_leader(topic, partition).await;
     let asked = DescribableLogDirTopic { topic: &topic.name, partitions: vec![partition] };
-    let answer = client.ask(4, &DescribeLogDirsRequest { topics: Some(vec![asked]) }).await;
+    let answer =
+        client.ask(4, &DescribeLogDirsRequest { topics: Some(vec![asked]), count_segments: false }).await;
     let all = answer.body();
     let mut holding = all.results.iter().filter(|told| !told.topics.is_empty());
     let holder = holding.next().expect("the partition lies somewhere").log_dir;
@@ -328,11 +329,12 @@ fn each_directory_is_described_and_one_that_is_lost_says_so() {
         let topic = node.topic("t", 2).await;
         fill(&node, &topic, 0).await;
         let mut client = node.connect(0).await;
-        let request = DescribeLogDirsRequest { topics: None };
+        let request = DescribeLogDirsRequest { topics: None, count_segments: true };
         let answer = client.ask(4, &request).await;
         for (told, path) in answer.body().results.iter().zip(TWO) {
             assert_eq!((told.error_code, told.log_dir, told.topics.len()), (ErrorCode::NONE, path, 1));
-            assert_eq!(told.topics[0].partitions.len(), 1);
+            let [partition] = &told.topics[0].partitions[..] else { panic!("one partition: {told:?}") };
+            assert_eq!(partition.segment_count, 1);
         }
         node.machine().disk().fail_writes(|path| path.starts_with("/d2/topics"), 0);
         assert_eq!(answers(&node, &topic, 1).await, LOST);

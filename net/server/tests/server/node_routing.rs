@@ -558,13 +558,17 @@ fn log_directories_are_told_with_the_partitions_of_all_shards() {
         for mut client in clients(&node).await {
             produced(&mut client, &to_all(&topic, -1, &batches(0..PARTITIONS, "x"))).await;
             for version in crate::versions(net_wire::ApiKey::DescribeLogDirs) {
-                let answer = client.ask(version, &DescribeLogDirsRequest { topics: None }).await;
+                let count_segments = version % 2 == 0;
+                let request = DescribeLogDirsRequest { topics: None, count_segments };
+                let answer = client.ask(version, &request).await;
                 let response = answer.body();
                 let [directory] = &response.results[..] else { panic!("one directory: {response:?}") };
                 let [of_topic] = &directory.topics[..] else { panic!("one topic: {response:?}") };
                 let told =
                     of_topic.partitions.iter().map(|one| (one.partition_index, one.partition_size > 0));
                 assert!(told.eq((0..PARTITIONS).map(|index| (index, true))), "{response:?}");
+                let count = if count_segments { 1 } else { -1 };
+                assert!(of_topic.partitions.iter().all(|one| one.segment_count == count), "{response:?}");
             }
         }
     });

@@ -1,13 +1,15 @@
 //! DescribeLogDirs: what each log directory of a broker holds.
 
 use crate::error_code::ErrorCode;
-use crate::message::{Request, wire_structs};
+use crate::message::{RINGLOG_TAG, Request, wire_structs};
 
 wire_structs! {
     /// Asks for log directories to be described.
     message DescribeLogDirsRequest<'a> for DescribeLogDirs {
         /// The partitions to tell of, by topic; null for all.
         topics: Option<Vec<DescribableLogDirTopic<'a>>> = Some(Vec::new());
+        /// Whether the segments of each log are to be counted, too. Ringlog's own: other brokers count none.
+        count_segments: bool, since 2, tag RINGLOG_TAG, else ignored;
     }
 
     /// Partitions of a topic.
@@ -61,6 +63,9 @@ wire_structs! {
         offset_lag: i64;
         /// Whether it is on its way here from another directory.
         is_future_key: bool;
+        /// How many segments its log has, the active one included; -1 if not told. Ringlog's own: told only to who asked
+        /// with `count_segments`.
+        segment_count: i32 = -1, since 2, tag RINGLOG_TAG, else ignored;
     }
 }
 

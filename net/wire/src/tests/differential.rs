@@ -22,12 +22,15 @@ const LATER_FIELDS: &[&str] = &[
     "ongoing_txn_producer_epoch",
 ];
 
+/// Fields that are Ringlog's own: to them a tag that they don't know.
+const OWN_FIELDS: &[&str] = &["count_segments", "segment_count"];
+
 fn assert_same_fields(ours: &Tree, theirs: &Tree, path: &str) {
     match (ours, theirs) {
         // The two print bytes differently; that they are equal is seen in the encoded frames.
         _ if path.ends_with(".records") => {}
         (Tree::Fields(ours), Tree::Fields(theirs)) => {
-            for (name, value) in ours {
+            for (name, value) in ours.iter().filter(|(name, _)| !OWN_FIELDS.contains(&name.as_str())) {
                 let theirs = theirs.get(name).unwrap_or_else(|| panic!("{path}.{name} is named otherwise"));
                 assert_same_fields(value, theirs, &format!("{path}.{name}"));
             }

@@ -4,9 +4,13 @@ use crate::api::ApiKey;
 use crate::error::DecodeError;
 use crate::frame::encode_response;
 use crate::header::RequestHeader;
+use crate::message::RINGLOG_TAG;
 use crate::messages::api_versions::ApiVersion;
-use crate::messages::{ApiVersionsRequest, ApiVersionsResponse};
+use crate::messages::describe_log_dirs::DescribeLogDirsPartition;
+use crate::messages::{ApiVersionsRequest, ApiVersionsResponse, DescribeLogDirsRequest};
 use crate::reader::Reader;
+use crate::wire::{Version, Wire};
+use crate::writer::Writer;
 use crate::{Message, ProduceView, TopicRef};
 
 #[test]
@@ -60,4 +64,54 @@ fn an_unknown_api_is_named() {
     let refused = DecodeError::UnknownApi { key: 0x7fff };
     assert_eq!(RequestHeader::decode(&mut Reader::new(b"\x7f\xff\x00\x00")), Err(refused));
     assert_eq!(refused.to_string(), "API key 32767 is unknown");
+}
+
+#[test]
+fn what_ringlog_asks_beyond_kafka_stands_in_a_tag_that_kafka_will_not_use() {
+    assert_eq!(RINGLOG_TAG, 0x5269_6e67);
+    let bytes = |version, count_segments| {
+        let mut bytes = Vec::new();
+        let request = DescribeLogDirsRequest { topics: None, count_segments };
+        request.encode(&mut Writer::new(&mut bytes), version).unwrap();
+        let decoded = DescribeLogDirsRequest::decode(&mut Reader::new(&bytes), version).unwrap();
+        assert_eq!(
+            decoded,
+            DescribeLogDirsRequest { count_segments: count_segments && version > 1, ..request }
+        );
+        bytes
+    };
+    for version in 2..=4 {
+        assert_eq!(bytes(version, false), b"\x00\x00", "not a byte more than Kafka's");
+        assert_eq!(bytes(version, true), b"\x00\x01\xe7\xdc\xa5\x93\x05\x01\x01");
+    }
+    assert_eq!(bytes(1, true), b"\xff\xff\xff\xff", "no room for tags");
+}
+
+#[test]
+fn segments_are_counted_in_the_same_tag_of_a_partition() {
+    let bytes = |number, segment_count| {
+        let version = Version::served(ApiKey::DescribeLogDirs, number).unwrap();
+        let partition = DescribeLogDirsPartition {
+            partition_index: 1,
+            partition_size: 2,
+            segment_count,
+            ..Default::default()
+        };
+        let mut bytes = Vec::new();
+        partition.write(&mut Writer::new(&mut bytes), version).unwrap();
+        let mut reader = Reader::new(&bytes);
+        let decoded = DescribeLogDirsPartition::read(&mut reader, version).unwrap();
+        assert_eq!(decoded.segment_count, if number > 1 { segment_count } else { -1 });
+        reader.finish().unwrap();
+        bytes
+    };
+    let kafkas = b"\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x00\x00";
+    for version in 2..=4 {
+        assert_eq!(bytes(version, -1), [kafkas, &b"\x00"[..]].concat(), "not a byte more than Kafka's");
+        assert_eq!(
+            bytes(version, 9),
+            [kafkas, &b"\x01\xe7\xdc\xa5\x93\x05\x04\x00\x00\x00\x09"[..]].concat()
+        );
+    }
+    assert_eq!(bytes(1, 9), kafkas, "no room for tags");
 }

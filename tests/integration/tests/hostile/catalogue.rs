@@ -241,7 +241,7 @@ fn create_partitions(version: i16) -> Frame {
 
 fn describe_log_dirs(version: i16) -> Frame {
     let topics = Some(vec![DescribableLogDirTopic { topic: VICTIM, partitions: vec![0, 1] }]);
-    plain(encode(version, 16, &DescribeLogDirsRequest { topics }))
+    plain(encode(version, 16, &DescribeLogDirsRequest { topics, count_segments: true }))
 }
 
 fn describe_topic_partitions(version: i16) -> Frame {

@@ -3,7 +3,7 @@
 use engine_io::Io;
 use engine_record::PartitionIndex;
 use net_client::metadata::Partition;
-use net_client::{Admin, AdminError, BrokerId, Client, ClientError, ErrorCode, Start};
+use net_client::{Admin, AdminError, BrokerId, Client, ClientError, ErrorCode, LogSize, Start};
 use serde_json::{Map, Value, json};
 
 use super::{Common, table};
@@ -34,8 +34,8 @@ struct Leader {
     endpoint: Option<String>,
     epoch: i32,
     offsets: Result<Offsets, String>,
-    /// Bytes of its log; `None` where it doesn't tell.
-    log_bytes: Option<u64>,
+    /// What its log takes; `None` where it doesn't tell.
+    log: Option<LogSize>,
 }
 
 /// What can be read, or why it can't be told.
@@ -66,13 +66,13 @@ async fn describe<I: Io>(client: &Client<I>, name: &str) -> Result<Described, Ad
     let indexed = (0..).map(PartitionIndex).zip(&topic.partitions);
     let leaders: Vec<_> =
         indexed.clone().filter_map(|(index, partition)| Some((index, partition.leader?))).collect();
-    let log_bytes = admin.log_bytes(name, &leaders).await;
+    let logs = admin.log_sizes(name, &leaders).await;
     let partitions = indexed.map(|(index, partition)| {
         let offsets = partition.leader.and_then(|broker| Some((broker, offsets.next()?)));
         let ids = |brokers: &[BrokerId]| brokers.iter().map(|broker| broker.0).collect();
         DescribedPartition {
             leader: offsets.map(|(broker, offsets)| Leader {
-                log_bytes: log_bytes.get(&index).copied(),
+                log: logs.get(&index).copied(),
                 ..leader(client, broker, partition, offsets)
             }),
             replicas: ids(&partition.replicas),
@@ -103,7 +103,7 @@ fn leader<I: Io>(
 ) -> Leader {
     let endpoint = client.with_metadata(|metadata| metadata.endpoint(broker).map(ToString::to_string));
     let offsets = offsets.map_err(|code| code.to_string());
-    Leader { broker: broker.0, endpoint, epoch: partition.leader_epoch, offsets, log_bytes: None }
+    Leader { broker: broker.0, endpoint, epoch: partition.leader_epoch, offsets, log: None }
 }
 
 /// What can be read of these partitions. One that can't be used doesn't hide the others.
@@ -140,8 +140,18 @@ impl Described {
 
     fn text(&self, name: &str) -> String {
         let rows = (0_usize..).zip(&self.partitions).map(|(index, partition)| partition.row(index));
-        let head =
-            ["PARTITION", "LEADER", "ENDPOINT", "SHARD", "EPOCH", "IN SYNC", "EARLIEST", "LATEST", "BYTES"];
+        let head = [
+            "PARTITION",
+            "LEADER",
+            "ENDPOINT",
+            "SHARD",
+            "EPOCH",
+            "IN SYNC",
+            "EARLIEST",
+            "LATEST",
+            "BYTES",
+            "SEGMENTS",
+        ];
         let (count, id) = (Counted(self.partitions.len(), "partition"), &self.id);
         format!("topic {name}, id {id}, {count}\n{}{}", self.own_text(), table(head, rows.collect()))
     }
@@ -162,6 +172,7 @@ impl DescribedPartition {
     fn json(&self, index: usize) -> Value {
         let leader = self.leader.as_ref();
         let offsets = leader.and_then(|leader| leader.offsets.as_ref().ok());
+        let log = leader.and_then(|leader| leader.log);
         json!({
             "partition": index,
             "leader": leader.map(|leader| leader.broker),
@@ -172,17 +183,19 @@ impl DescribedPartition {
             "in_sync_replicas": self.in_sync_replicas,
             "earliest_offset": offsets.map(|offsets| offsets.earliest),
             "latest_offset": offsets.map(|offsets| offsets.latest),
-            "log_bytes": leader.and_then(|leader| leader.log_bytes),
+            "log_bytes": log.map(|log| log.bytes),
+            "segment_count": log.and_then(|log| log.segments),
             "error": leader.and_then(|leader| leader.offsets.as_ref().err()),
         })
     }
 
-    fn row(&self, index: usize) -> [String; 9] {
+    fn row(&self, index: usize) -> [String; 10] {
         let in_sync = format!("{} of {}", self.in_sync_replicas.len(), self.replicas.len());
         let dash = || "-".to_owned();
         let Some(leader) = &self.leader else {
-            let none = "NONE".to_owned();
-            return [index.to_string(), none, dash(), dash(), dash(), in_sync, dash(), dash(), dash()];
+            let mut row = [(); 10].map(|()| dash());
+            (row[0], row[1], row[5]) = (index.to_string(), "NONE".to_owned(), in_sync);
+            return row;
         };
         let (earliest, latest) = match &leader.offsets {
             Ok(offsets) => (offsets.earliest.to_string(), offsets.latest.to_string()),
@@ -197,7 +210,8 @@ impl DescribedPartition {
             in_sync,
             earliest,
             latest,
-            leader.log_bytes.map_or_else(dash, |bytes| bytes.to_string()),
+            leader.log.map_or_else(dash, |log| log.bytes.to_string()),
+            leader.log.and_then(|log| log.segments).map_or_else(dash, |count| count.to_string()),
         ]
     }
 }
@@ -208,8 +222,8 @@ mod tests {
 
     fn led(offsets: Result<Offsets, String>) -> DescribedPartition {
         let endpoint = Some("127.0.0.1:9093".to_owned());
-        let log_bytes = offsets.is_ok().then_some(4_096);
-        let leader = Some(Leader { broker: 1_001, endpoint, epoch: 3, offsets, log_bytes });
+        let log = offsets.is_ok().then_some(LogSize { bytes: 4_096, segments: Some(3) });
+        let leader = Some(Leader { broker: 1_001, endpoint, epoch: 3, offsets, log });
         DescribedPartition { leader, replicas: vec![1_001], in_sync_replicas: vec![1_001] }
     }
 
@@ -227,10 +241,10 @@ mod tests {
             described().text("t"),
             "topic t, id id, 3 partitions\n\
              settings of its own: a=1, b=\n\
-             PARTITION  LEADER  ENDPOINT        SHARD  EPOCH  IN SYNC  EARLIEST  LATEST                    BYTES\n\
-             0          1001    127.0.0.1:9093  1      3      1 of 1   5         42                        4096\n\
-             1          1001    127.0.0.1:9093  1      3      1 of 1   -         KAFKA_STORAGE_ERROR (56)  -\n\
-             2          NONE    -               -      -      0 of 1   -         -                         -"
+             PARTITION  LEADER  ENDPOINT        SHARD  EPOCH  IN SYNC  EARLIEST  LATEST                    BYTES  SEGMENTS\n\
+             0          1001    127.0.0.1:9093  1      3      1 of 1   5         42                        4096   3\n\
+             1          1001    127.0.0.1:9093  1      3      1 of 1   -         KAFKA_STORAGE_ERROR (56)  -      -\n\
+             2          NONE    -               -      -      0 of 1   -         -                         -      -"
         );
     }
 
@@ -253,12 +267,23 @@ mod tests {
         assert_eq!(json["configs"], json!({ "a": "1", "b": "" }));
         assert_eq!(json["partitions"][0]["shard"], 1);
         assert_eq!(json["partitions"][0]["latest_offset"], 42);
-        assert_eq!(
-            (&json["partitions"][0]["log_bytes"], &json["partitions"][1]["log_bytes"]),
-            (&json!(4_096), &Value::Null)
-        );
+        let log =
+            |partition: usize| ["log_bytes", "segment_count"].map(|key| &json["partitions"][partition][key]);
+        assert_eq!(log(0), [&json!(4_096), &json!(3)]);
+        assert_eq!(log(1), [&Value::Null, &Value::Null]);
         assert_eq!(json["partitions"][1]["error"], "KAFKA_STORAGE_ERROR (56)");
         assert_eq!(json["partitions"][2]["leader"], Value::Null);
+    }
+
+    #[test]
+    fn brokers_of_other_projects_count_no_segments() {
+        let mut partition = led(Ok(Offsets { earliest: 0, latest: 1 }));
+        partition.leader.as_mut().unwrap().log = Some(LogSize { bytes: 7, segments: None });
+        assert_eq!(partition.row(0)[8..], ["7", "-"]);
+        assert_eq!(
+            (&partition.json(0)["log_bytes"], &partition.json(0)["segment_count"]),
+            (&json!(7), &Value::Null)
+        );
     }
 
     #[test]
