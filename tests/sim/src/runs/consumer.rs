@@ -34,13 +34,20 @@ struct Consumer {
     partition: i32,
     position: i64,
     version: i16,
+    /// Milliseconds between two fetches, at most.
+    pace_ms: u64,
 }
 
 /// Reads a partition until the clients are to settle or the topic is gone.
 pub(super) async fn consume(setting: Rc<Setting>, topic: Topic, partition: i32) {
+    consume_at(50, setting, topic, partition).await;
+}
+
+/// The same with a pause of up to so many milliseconds behind each fetch.
+pub(super) async fn consume_at(pace_ms: u64, setting: Rc<Setting>, topic: Topic, partition: i32) {
     let range = ApiKey::Fetch.versions();
     let version = setting.chance.version(range.min, range.max);
-    let mut consumer = Consumer { setting, topic, partition, position: 0, version };
+    let mut consumer = Consumer { setting, topic, partition, position: 0, version, pace_ms };
     while !consumer.setting.is_settling() {
         if let Err(NoLeader::Gone) = consumer.read().await {
             return;
@@ -57,15 +64,19 @@ pub(super) async fn read_whole(setting: &Rc<Setting>, topic: &Topic, partition: 
         partition,
         position: 0,
         version: BY_ID_FROM,
+        pace_ms: 0,
     };
     let mut led = directory::leader(setting, topic, partition).await.map_err(|_| Lost)?;
     let mut records = Vec::new();
+    let mut log_start = None;
     loop {
         let fetched = consumer.fetch(&mut led, 0).await.map_err(|_| Lost)?;
         let end = fetched.high_watermark;
+        let log_start = *log_start.get_or_insert(fetched.log_start);
         records.extend(fetched.records);
         if consumer.position >= end {
-            setting.history.note(Event::Final { log: topic.log(partition), records });
+            let at = setting.io.now();
+            setting.history.note(Event::Final { log: topic.log(partition), log_start, records, at });
             return Ok(());
         }
     }
@@ -82,18 +93,30 @@ impl Consumer {
                 let furthest = self.position.unsigned_abs();
                 self.position = i64::try_from(self.setting.chance.pick(0..=furthest)).unwrap_or(0);
             }
-            self.setting.pause(0..=50).await;
+            self.setting.pause(0..=self.pace_ms).await;
         }
         Ok(())
     }
 
-    /// Fetches once; notes what came and moves on behind it.
+    /// Fetches; from where the log starts if what was to be read is gone. Notes what came and moves on behind it.
     async fn fetch(&mut self, led: &mut Led, max_wait_ms: i32) -> Result<Fetched, NoLeader> {
+        loop {
+            if let Some(fetched) = self.fetch_once(led, max_wait_ms).await? {
+                return Ok(fetched);
+            }
+        }
+    }
+
+    /// `None` where nothing is there any more at the offset, and the position is where the log starts now.
+    async fn fetch_once(&mut self, led: &mut Led, max_wait_ms: i32) -> Result<Option<Fetched>, NoLeader> {
         let epoch = if self.version >= EPOCH_FROM { led.epoch } else { -1 };
         let begun_at = self.setting.io.now();
         let answer = led.wire.ask(self.version, &self.request(epoch, max_wait_ms)).await?;
         let body = answer.body();
         let partition = body.responses.first().and_then(|topic| topic.partitions.first());
+        if partition.is_some_and(|partition| partition.error_code == ErrorCode::OFFSET_OUT_OF_RANGE) {
+            return self.go_to_start(led).await.map(|()| None);
+        }
         let Some(partition) = partition.filter(|partition| partition.error_code.is_none()) else {
             return Err(self.refused(partition));
         };
@@ -110,7 +133,17 @@ impl Consumer {
         let (log, from) = (self.topic.log(self.partition), self.position);
         self.setting.history.note(Event::Read { log, reader, from, fetched: fetched.clone() });
         self.position = fetched.records.last().map_or(from, |(offset, _)| offset + 1);
-        Ok(fetched)
+        Ok(Some(fetched))
+    }
+
+    /// Moves to where the log starts. The connection is the same, so the process is, and its logs' starts never go back.
+    async fn go_to_start(&mut self, led: &mut Led) -> Result<(), NoLeader> {
+        let told = directory::log_start(&self.setting, &mut led.wire, &self.topic, self.partition).await?;
+        let log_start = told.map_err(|error| self.refused_with(error))?;
+        let (log, from) = (self.topic.log(self.partition), self.position);
+        self.setting.history.note(Event::OutOfRange { log, from, log_start });
+        self.position = log_start;
+        Ok(())
     }
 
     fn request(&self, epoch: i32, max_wait_ms: i32) -> FetchRequest<'_> {
@@ -138,11 +171,13 @@ impl Consumer {
     }
 
     fn refused(&self, partition: Option<&PartitionData<'_>>) -> NoLeader {
-        let error = partition.map_or(ErrorCode::UNKNOWN_SERVER_ERROR, |partition| partition.error_code);
+        self.refused_with(partition.map_or(ErrorCode::UNKNOWN_SERVER_ERROR, |partition| partition.error_code))
+    }
+
+    fn refused_with(&self, error: ErrorCode) -> NoLeader {
         if PASSING.contains(&error) {
             return NoLeader::Now;
         }
-        // Also an offset out of range is forbidden: it was below the high watermark once.
         directory::without_topic(&self.setting, &self.topic, "Fetch", error)
     }
 }

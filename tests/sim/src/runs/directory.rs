@@ -3,8 +3,9 @@
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use net_wire::messages::MetadataRequest;
+use net_wire::messages::list_offsets::{EARLIEST, ListOffsetsPartition, ListOffsetsTopic};
 use net_wire::messages::metadata::{MetadataRequestTopic, MetadataResponse};
+use net_wire::messages::{ListOffsetsRequest, MetadataRequest};
 use net_wire::{ApiKey, ErrorCode, Uuid};
 
 use super::history::{Event, Log};
@@ -101,6 +102,26 @@ pub(super) async fn leader(setting: &Rc<Setting>, topic: &Topic, partition: i32)
     }
     let (address, epoch) = address_of(&body, partition).ok_or(NoLeader::Now)?;
     Ok(Led { wire: Wire::connect(setting, address).await?, epoch })
+}
+
+/// Where a partition's log starts, of its leader, or what it says instead.
+pub(super) async fn log_start(
+    setting: &Setting,
+    leader: &mut Wire,
+    topic: &Topic,
+    partition: i32,
+) -> Result<Result<i64, ErrorCode>, Lost> {
+    let asked =
+        ListOffsetsPartition { partition_index: partition, timestamp: EARLIEST, ..Default::default() };
+    let topics = vec![ListOffsetsTopic { name: &topic.name, partitions: vec![asked] }];
+    let request = ListOffsetsRequest { replica_id: -1, topics, ..ListOffsetsRequest::default() };
+    let range = ApiKey::ListOffsets.versions();
+    let answer = leader.ask(setting.chance.version(range.min, range.max), &request).await?;
+    let body = answer.body();
+    let told = body.topics.first().and_then(|topic| topic.partitions.first());
+    let told =
+        told.map(|told| if told.error_code.is_none() { Ok(told.offset) } else { Err(told.error_code) });
+    Ok(told.unwrap_or(Err(ErrorCode::UNKNOWN_SERVER_ERROR)))
 }
 
 /// A topic that isn't there may only be missing where somebody has asked for its deletion.

@@ -1,6 +1,7 @@
 //! What clients asked and were answered: all that the checkers know.
 
 use core::cell::RefCell;
+use core::time::Duration;
 
 use engine_record::Instant;
 use net_wire::{ErrorCode, Uuid};
@@ -17,14 +18,18 @@ pub(super) struct Log {
 /// One thing that a client saw. Times are the clients' own.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Event {
+    /// Retention deletes in this run; no record before it has been there for so long.
+    Retention { least: Duration },
     /// A batch is about to be sent for the first time.
-    Sent { log: Log, producer: u64, first: u64, count: u64 },
+    Sent { log: Log, producer: u64, first: u64, count: u64, at: Instant },
     /// A batch was acknowledged by all in-sync replicas, after perhaps many tries.
     Acknowledged { log: Log, first: u64, count: u64, base_offset: i64, at: Instant },
     /// A partition was fetched without error, from this offset on.
     Read { log: Log, reader: Reader, from: i64, fetched: Fetched },
+    /// A fetch from this offset on was refused as out of range; where the log starts was asked of the same process then.
+    OutOfRange { log: Log, from: i64, log_start: i64 },
     /// A partition's whole log, when nothing happened any more.
-    Final { log: Log, records: Numbers },
+    Final { log: Log, log_start: i64, records: Numbers, at: Instant },
     /// A topic was created.
     TopicCreated { topic: Uuid },
     /// A topic is about to be deleted.

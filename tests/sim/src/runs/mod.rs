@@ -20,6 +20,8 @@ mod growth;
 mod history;
 mod payload;
 mod producer;
+#[cfg(test)]
+mod retention;
 mod scenario;
 mod setting;
 mod settings;

@@ -146,7 +146,8 @@ impl Producer {
         let bytes = payload::batch(&self.setting.chance, first, count, made_at, producer);
         let log = self.topic.log(self.partition);
         let identity = self.identity.0.unsigned_abs();
-        self.setting.history.note(Event::Sent { log, producer: identity, first, count });
+        let at = self.setting.io.now();
+        self.setting.history.note(Event::Sent { log, producer: identity, first, count, at });
         self.unacknowledged.push_back(Unacknowledged { first, count, bytes });
         true
     }

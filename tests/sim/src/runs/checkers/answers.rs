@@ -15,9 +15,11 @@ fn wrong(event: &Event) -> Option<String> {
         Event::Forbidden { request, error, log } => {
             Some(format!("{request} was answered with {error}, which nothing allows here ({log:?})"))
         }
-        Event::Sent { .. }
+        Event::Retention { .. }
+        | Event::Sent { .. }
         | Event::Acknowledged { .. }
         | Event::Read { .. }
+        | Event::OutOfRange { .. }
         | Event::Final { .. }
         | Event::TopicCreated { .. }
         | Event::DeletionAsked { .. }

@@ -9,13 +9,13 @@ pub(super) fn check(events: &[Event]) -> Vec<String> {
     // The producer of each batch, by its first record.
     let mut producers: BTreeMap<(Log, u64), (u64, u64)> = BTreeMap::new();
     for event in events {
-        if let Event::Sent { log, producer, first, count } = event {
+        if let Event::Sent { log, producer, first, count, .. } = event {
             producers.insert((*log, *first), (*producer, *count));
         }
     }
     let mut wrong = Vec::new();
     for event in events {
-        if let Event::Final { log, records } = event {
+        if let Event::Final { log, records, .. } = event {
             wrong.extend(check_log(*log, records, &producers));
         }
     }

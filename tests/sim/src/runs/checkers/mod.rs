@@ -4,6 +4,7 @@ mod answers;
 mod duplicates;
 mod loss;
 mod offsets;
+mod retention;
 mod stability;
 mod topics;
 mod watermark;
@@ -23,7 +24,7 @@ pub(super) fn check(events: &[Event]) -> Vec<String> {
 
 /// What is wrong with a history that was cut short: nobody has read the logs as they are in the end.
 pub(super) fn check_unfinished(events: &[Event]) -> Vec<String> {
-    let checkers: [Checker; 3] = [answers::check, offsets::check, watermark::check];
+    let checkers: [Checker; 4] = [answers::check, offsets::check, retention::check, watermark::check];
     checkers.into_iter().flat_map(|check| check(events)).collect()
 }
 
@@ -47,7 +48,7 @@ mod testing {
     }
 
     pub(super) fn sent(producer: u64, first: u64, count: u64) -> Event {
-        Event::Sent { log: LOG, producer, first, count }
+        Event::Sent { log: LOG, producer, first, count, at: at(0) }
     }
 
     pub(super) fn acknowledged(first: u64, count: u64, base_offset: i64, nanos: u64) -> Event {
@@ -62,6 +63,11 @@ mod testing {
     }
 
     pub(super) fn in_the_end(records: &[u64]) -> Event {
-        Event::Final { log: LOG, records: numbers(0, records) }
+        left_in_the_end(0, records)
+    }
+
+    /// What is left, from this offset on, at time 1,000.
+    pub(super) fn left_in_the_end(log_start: i64, records: &[u64]) -> Event {
+        Event::Final { log: LOG, log_start, records: numbers(log_start, records), at: at(1_000) }
     }
 }

@@ -15,10 +15,10 @@ pub(super) fn check(events: &[Event]) -> Vec<String> {
             {
                 wrong.push(format!("a fetch of {log:?} from {from} on got {first:?} to {last:?}"));
             }
-        } else if let Event::Final { log, records } = event {
+        } else if let Event::Final { log, log_start, records, .. } = event {
             wrong.extend(gaps(*log, records));
-            if records.first().is_some_and(|(offset, _)| *offset != 0) {
-                wrong.push(format!("{log:?} begins at {:?}", records.first()));
+            if records.first().is_some_and(|(offset, _)| offset != log_start) {
+                wrong.push(format!("{log:?} starts at {log_start} and begins at {:?}", records.first()));
             }
         }
     }
@@ -51,13 +51,15 @@ fn overlaps(events: &[Event]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runs::checkers::testing::{LOG, acknowledged, in_the_end, read};
+    use crate::runs::checkers::testing::{LOG, acknowledged, at, in_the_end, left_in_the_end, read};
 
     #[test]
     fn gaps_are_found() {
         assert_eq!(check(&[in_the_end(&[1, 2, 3])]), [""; 0]);
-        assert_eq!(check(&[Event::Final { log: LOG, records: vec![(0, Some(1)), (2, Some(2))] }]).len(), 1);
-        assert_eq!(check(&[Event::Final { log: LOG, records: vec![(1, Some(1))] }]).len(), 1);
+        assert_eq!(check(&[left_in_the_end(1, &[1, 2, 3])]), [""; 0]);
+        let of = |records| Event::Final { log: LOG, log_start: 0, records, at: at(1) };
+        assert_eq!(check(&[of(vec![(0, Some(1)), (2, Some(2))])]).len(), 1);
+        assert_eq!(check(&[of(vec![(1, Some(1))])]).len(), 1);
     }
 
     #[test]

@@ -27,7 +27,7 @@ fn records_of(event: &Event) -> Option<(Log, &Numbers)> {
     if let Event::Read { log, fetched, .. } = event {
         return Some((*log, &fetched.records));
     }
-    if let Event::Final { log, records } = event { Some((*log, records)) } else { None }
+    if let Event::Final { log, records, .. } = event { Some((*log, records)) } else { None }
 }
 
 /// What a consumer has read doesn't go away.
@@ -35,8 +35,8 @@ fn missing_in_the_end(events: &[Event], known: &BTreeMap<(Log, i64), Option<u64>
     let mut ends: BTreeMap<Log, i64> = BTreeMap::new();
     let mut deletable = BTreeSet::new();
     for event in events {
-        if let Event::Final { log, records } = event {
-            ends.insert(*log, records.last().map_or(0, |(offset, _)| offset + 1));
+        if let Event::Final { log, log_start, records, .. } = event {
+            ends.insert(*log, records.last().map_or(*log_start, |(offset, _)| offset + 1));
         } else if let Event::DeletionAsked { topic } = event {
             deletable.insert(*topic);
         }
@@ -52,7 +52,7 @@ fn missing_in_the_end(events: &[Event], known: &BTreeMap<(Log, i64), Option<u64>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runs::checkers::testing::{LOG, in_the_end, read};
+    use crate::runs::checkers::testing::{LOG, at, in_the_end, left_in_the_end, read};
 
     #[test]
     fn a_record_that_changes_between_two_reads_is_found() {
@@ -63,11 +63,13 @@ mod tests {
 
     #[test]
     fn bytes_that_nobody_sent_are_found() {
-        assert_eq!(check(&[Event::Final { log: LOG, records: vec![(0, None)] }]).len(), 1);
+        let records = vec![(0, None)];
+        assert_eq!(check(&[Event::Final { log: LOG, log_start: 0, records, at: at(1) }]).len(), 1);
     }
 
     #[test]
     fn a_record_that_was_read_and_is_gone_is_found() {
+        assert_eq!(check(&[read(0, 2, 1, &[7, 8]), left_in_the_end(2, &[])]), [""; 0], "deleted from below");
         assert_eq!(check(&[read(0, 2, 1, &[7, 8]), in_the_end(&[7])]).len(), 1);
     }
 }
