@@ -9,7 +9,7 @@ use net_wire::{ApiKey, ErrorCode, Uuid};
 
 use super::directory::{self, Led, NoLeader, Topic};
 use super::history::{Event, Fetched, Reader};
-use super::payload;
+use super::payload::{self, Numbers};
 use super::setting::Setting;
 use super::wire::Lost;
 
@@ -33,6 +33,8 @@ struct Consumer {
     topic: Topic,
     partition: i32,
     position: i64,
+    /// Whether the last fetch found its place gone.
+    has_skipped: bool,
     version: i16,
     /// Milliseconds between two fetches, at most.
     pace_ms: u64,
@@ -47,7 +49,8 @@ pub(super) async fn consume(setting: Rc<Setting>, topic: Topic, partition: i32) 
 pub(super) async fn consume_at(pace_ms: u64, setting: Rc<Setting>, topic: Topic, partition: i32) {
     let range = ApiKey::Fetch.versions();
     let version = setting.chance.version(range.min, range.max);
-    let mut consumer = Consumer { setting, topic, partition, position: 0, version, pace_ms };
+    let mut consumer =
+        Consumer { setting, topic, partition, position: 0, has_skipped: false, version, pace_ms };
     while !consumer.setting.is_settling() {
         if let Err(NoLeader::Gone) = consumer.read().await {
             return;
@@ -63,19 +66,23 @@ pub(super) async fn read_whole(setting: &Rc<Setting>, topic: &Topic, partition: 
         topic: topic.clone(),
         partition,
         position: 0,
+        has_skipped: false,
         version: BY_ID_FROM,
         pace_ms: 0,
     };
     let mut led = directory::leader(setting, topic, partition).await.map_err(|_| Lost)?;
-    let mut records = Vec::new();
-    let mut log_start = None;
+    let mut records = Numbers::new();
     loop {
         let fetched = consumer.fetch(&mut led, 0).await.map_err(|_| Lost)?;
         let end = fetched.high_watermark;
-        let log_start = *log_start.get_or_insert(fetched.log_start);
+        if consumer.has_skipped && !records.is_empty() {
+            // What was read first has been deleted meanwhile, and more: begin again.
+            return Err(Lost);
+        }
         records.extend(fetched.records);
         if consumer.position >= end {
             let at = setting.io.now();
+            let log_start = records.first().map_or(fetched.log_start, |(offset, _)| *offset);
             setting.history.note(Event::Final { log: topic.log(partition), log_start, records, at });
             return Ok(());
         }
@@ -100,6 +107,7 @@ impl Consumer {
 
     /// Fetches; from where the log starts if what was to be read is gone. Notes what came and moves on behind it.
     async fn fetch(&mut self, led: &mut Led, max_wait_ms: i32) -> Result<Fetched, NoLeader> {
+        self.has_skipped = false;
         loop {
             if let Some(fetched) = self.fetch_once(led, max_wait_ms).await? {
                 return Ok(fetched);
@@ -142,7 +150,7 @@ impl Consumer {
         let log_start = told.map_err(|error| self.refused_with(error))?;
         let (log, from) = (self.topic.log(self.partition), self.position);
         self.setting.history.note(Event::OutOfRange { log, from, log_start });
-        self.position = log_start;
+        (self.position, self.has_skipped) = (log_start, true);
         Ok(())
     }
 

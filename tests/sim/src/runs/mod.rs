@@ -88,6 +88,9 @@ async fn carry_out(
     setting: &Rc<Setting>,
     scenario: &Scenario,
 ) -> Result<(), String> {
+    if let Some(least) = scenario.retention {
+        setting.history.note(Event::Retention { least });
+    }
     let mut cluster = Cluster::new(machine.clone(), setting, scenario);
     cluster.start().await?;
     let working = admin::begin(setting, scenario);

@@ -18,7 +18,8 @@ use super::wire::{Lost, Wire};
 /// From this version on topics are named by id.
 const BY_ID_FROM: i16 = 13;
 
-const DAY_MS: i64 = 24 * 3_600_000;
+/// So long before they are sent records were made, by their times.
+pub(super) const MADE_BEFORE_MS: i64 = 24 * 3_600_000;
 
 /// What a client may be told in passing; it tries again.
 const PASSING: [ErrorCode; 4] = [
@@ -142,7 +143,7 @@ impl Producer {
             Identity { id: self.identity, epoch: ProducerEpoch(0), base_sequence: self.next_sequence };
         self.next_sequence += i32::try_from(count).expect("batches are small");
         // Behind every clock, however far the server's is set back: a time too far ahead is refused.
-        let made_at = Timestamp(self.setting.io.timestamp().0 - DAY_MS);
+        let made_at = Timestamp(self.setting.io.timestamp().0 - MADE_BEFORE_MS);
         let bytes = payload::batch(&self.setting.chance, first, count, made_at, producer);
         let log = self.topic.log(self.partition);
         let identity = self.identity.0.unsigned_abs();
