@@ -5,6 +5,7 @@
 //!   cluster    ─ the node: starts, stops, crashes, starts again, with another count of shards
 //!   faults     ─ what befalls it while the clients work
 //!   admin, producer, consumer ─ clients in frames of the protocol (wire), who write what they saw into the history
+//!   retention  ─ a test of its own: ten days by the wall clocks, and each log within its bounds
 //!   checkers/* ─ read the history, which knows requests and answers and nothing of the server
 //! ```
 //!
