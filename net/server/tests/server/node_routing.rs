@@ -13,7 +13,7 @@ use net_wire::messages::offset_for_leader_epoch::{
 };
 use net_wire::messages::produce::{PartitionProduceData, TopicProduceData};
 use net_wire::messages::{DescribeClusterRequest, FetchRequest, MetadataRequest, ProduceRequest};
-use net_wire::{ErrorCode, Uuid};
+use net_wire::{ApiKey, ErrorCode, Uuid};
 
 use crate::batches::{batch, large, read, sequenced};
 use crate::calls::{Fetch, Topic, produce, read_all};
@@ -239,9 +239,9 @@ fn what_a_fetch_waits_for_may_be_with_all_shards_together() {
     });
 }
 
-/// What lies in files costs no memory as long as it goes from there to the socket, and here it goes by another shard.
+/// What lies in files goes from there to the socket, whichever shard has that.
 #[test]
-fn readers_that_take_nothing_hold_no_more_than_the_limit_of_each_shard() {
+fn readers_of_files_hold_no_memory_and_keep_nobody_waiting() {
     const LIMIT: u64 = 3 << 20;
     let limits = Limits { reply_bytes: LIMIT, ..Limits::default() };
     on_node(31, Config { limits, ..one_port() }, async |node| {
@@ -263,9 +263,14 @@ fn readers_that_take_nothing_hold_no_more_than_the_limit_of_each_shard() {
             node.pause(Duration::from_millis(300)).await;
             for shard in 0..SHARDS {
                 let held = node.snapshot(shard).await.reply_bytes;
-                assert!(held <= LIMIT + (64 << 10), "{held} bytes at shard {shard}");
+                assert!(held <= 64 << 10, "{held} bytes at shard {shard}");
             }
         }
+        let mut reader = node.connect(0).await;
+        let began = reader.now();
+        let fetched = Fetch { partition_bytes: 2 << 20, ..Fetch::new(&topic, &from) }.call(&mut reader).await;
+        assert!(fetched.partitions.iter().all(|found| found.records.len() > 1_000_000));
+        assert!(reader.now().since(began) < Duration::from_secs(1), "nobody is waited for");
         drop(stuck);
     });
 }
@@ -322,6 +327,22 @@ fn the_limit_of_a_fetch_holds_for_all_shards_together() {
             let sizes: Vec<_> = fetched.partitions.iter().map(|found| found.records.len()).collect();
             let (total, most) = (sizes.iter().sum::<usize>(), usize::try_from(limit).unwrap().max(10_200));
             assert!((10_000..=most).contains(&total), "{limit}: {sizes:?}");
+        }
+    });
+}
+
+#[test]
+fn the_limit_of_a_partition_holds_for_all_but_the_first_whoever_owns_them() {
+    on_node(32, one_port(), async |node| {
+        let topic = node.topic("t", PARTITIONS).await;
+        let order = [4, 0, 5, 1, 3, 2];
+        for mut client in clients(&node).await {
+            produced(&mut client, &to_all(&topic, -1, &batches(0..PARTITIONS, "x"))).await;
+            let fetch = Fetch { partition_bytes: 1, ..Fetch::new(&topic, &order.map(|index| (index, 0))) };
+            let fetched = fetch.call(&mut client).await;
+            let told: Vec<_> =
+                fetched.partitions.iter().map(|found| (found.index, found.records.is_empty())).collect();
+            assert_eq!(told, order.map(|index| (index, index != 4)));
         }
     });
 }
@@ -557,7 +578,7 @@ fn log_directories_are_told_with_the_partitions_of_all_shards() {
         let topic = node.topic("t", PARTITIONS).await;
         for mut client in clients(&node).await {
             produced(&mut client, &to_all(&topic, -1, &batches(0..PARTITIONS, "x"))).await;
-            for version in crate::versions(net_wire::ApiKey::DescribeLogDirs) {
+            for version in crate::versions(ApiKey::DescribeLogDirs) {
                 let count_segments = version % 2 == 0;
                 let request = DescribeLogDirsRequest { topics: None, count_segments };
                 let answer = client.ask(version, &request).await;
@@ -570,6 +591,20 @@ fn log_directories_are_told_with_the_partitions_of_all_shards() {
                 let count = if count_segments { 1 } else { -1 };
                 assert!(of_topic.partitions.iter().all(|one| one.segment_count == count), "{response:?}");
             }
+        }
+    });
+}
+
+#[test]
+fn a_question_about_log_directories_that_cannot_be_read_ends_the_connection() {
+    on_node(33, one_port(), async |node| {
+        for version in crate::versions(ApiKey::DescribeLogDirs) {
+            let mut client = node.connect(0).await;
+            // In flexible versions a header ends with its tags.
+            let header_end: &[u8] = if version >= 2 { &[0] } else { &[] };
+            let frame = client.odd_frame(ApiKey::DescribeLogDirs.code(), version, header_end);
+            client.send_bytes(frame).await;
+            client.is_closed().await;
         }
     });
 }
@@ -633,7 +668,7 @@ fn old_clients_fetch_from_all_shards_by_name() {
         let topic = node.topic("t", PARTITIONS).await;
         let mut client = node.connect(0).await;
         produced(&mut client, &to_all(&topic, -1, &batches(0..PARTITIONS, "x"))).await;
-        for version in crate::versions(net_wire::ApiKey::Fetch) {
+        for version in crate::versions(ApiKey::Fetch) {
             let partition = |partition| FetchPartition {
                 partition,
                 partition_max_bytes: 1 << 20,
