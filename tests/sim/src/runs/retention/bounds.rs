@@ -95,6 +95,7 @@ fn too_young(bounds: &Bounds, gone: &[Batch], kept: &[Batch], seen: &Seen) -> Op
     (!was_due).then(|| format!("a batch of {age:?} is gone, and {} bytes are left", bytes(kept)))
 }
 
+#[cfg(test)]
 mod tests {
     use super::*;
 
