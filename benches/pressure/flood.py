@@ -1,4 +1,4 @@
-"""Producers that never wait: frames that are ready, sent as fast as the broker takes them, and answers that are only counted."""
+"""Producers that never wait: ready frames, sent as fast as the broker takes them, and answers that are only counted."""
 
 import collections
 import multiprocessing

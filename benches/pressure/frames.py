@@ -19,17 +19,21 @@ END_SECONDS = 30
 # The attacker's processor time is looked at after so many connections.
 BETWEEN_LOOKS = 20
 # The broker reads none after the first that it refuses, so few at once.
-AT_ONCE = 4
-EXTREMES = [b"\x7f\xff\xff\xff", b"\xff" * 4, b"\x80\0\0\0", b"\0\xff\xff\xff", b"\x7f\xff", b"\xff\xff", b"\xff" * 4 + b"\x0f", b"\xff" * 9 + b"\x01", b"\0"]
+AT_ONCE = 2
+# What counts and lengths rarely are: ends of ranges, and the longest numbers of variable length.
+EXTREMES = [b"\x7f\xff\xff\xff", b"\xff" * 4, b"\x80\0\0\0", b"\0\xff\xff\xff", b"\x7f\xff", b"\xff\xff", b"\0"]
+EXTREMES += [b"\xff" * 4 + b"\x0f", b"\xff" * 9 + b"\x01"]
+# Sizes that no frame has, and some that one may have but not this.
 SIZES = [-(2**31), -1, 0, 1, 7, 65_536, 104_857_600, 104_857_601, 2**31 - 1]
 
 
-def add_options(add):
-    add.add_argument("--frames", type=int, default=5_000_000, help="random or mutated, and known to be read by the broker")
-    add.add_argument("--share", type=float, default=0.25, help="of a processor that the attacker may use")
-    add.add_argument("--rounds", type=int, default=5, help="of the undisturbed customer; beside the attacker it goes on to the end")
-    add.add_argument("--growth-mib", type=int, default=256, help="the broker may hold so much more than before")
-    add.add_argument("--seed", type=int, default=1)
+def options(add):
+    """Those that it alone has."""
+    add("--frames", type=int, default=5_000_000, help="random or mutated, and known to be read by the broker")
+    add("--share", type=float, default=0.25, help="of a processor that the attacker may use")
+    add("--rounds", type=int, default=5, help="of the undisturbed customer; beside the attacker it goes on to the end")
+    add("--growth-mib", type=int, default=256, help="the broker may hold so much more than before")
+    add("--seed", type=int, default=1)
 
 
 def catalogue(topic, topic_id):
@@ -131,7 +135,9 @@ class Attack:
                     return
                 sock.shutdown(socket.SHUT_WR)
                 answered = _answered(sock)
-            except (ConnectionError, BrokenPipeError):
+            except TimeoutError:
+                raise
+            except OSError:  # It was ended at once, in one of the ways there are.
                 answered = []
             self.answers += len(answered)
             # Read for certain: those that were answered, and the next one, at which the broker closed or had no more.
@@ -174,7 +180,10 @@ def run(options):
             attacker.start()
             try:
                 while attacker.is_alive():
-                    beside.append(customer(options, broker))
+                    served = customer(options, broker)
+                    # A round at whose end the attacker has gone was disturbed for a part of it only.
+                    if attacker.is_alive() or not beside:
+                        beside.append(served)
             finally:
                 attacker.kill()
                 attacker.join()

@@ -108,7 +108,7 @@ def heat_map(intervals, marks, title):
     width, height = MARGIN + CELL[0] * len(intervals), 20 + CELL[1] * rows
     most = max(cells.values(), default=1)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width + 10}" height="{height + 40}" font-family="sans-serif" font-size="10">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width + 10}" height="{height + 40}" font-size="10">',
         f'<rect width="100%" height="100%" fill="white"/><text x="{MARGIN}" y="12">{title}</text>',
     ]
     for (column, row), count in sorted(cells.items()):
@@ -123,7 +123,8 @@ def heat_map(intervals, marks, title):
         x = MARGIN + CELL[0] * (mark - start)
         if MARGIN <= x <= width:
             parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{height + 2}" y2="{height + 12}" stroke="red"/>')
-    parts.append(f'<text x="{MARGIN}" y="{height + 26}">{len(intervals)} s, a column each; red: segments were deleted</text></svg>')
+    legend = f"{len(intervals)} intervals, a column each; red: segments were deleted"
+    parts.append(f'<text x="{MARGIN}" y="{height + 26}">{legend}</text></svg>')
     return "\n".join(parts)
 
 

@@ -142,7 +142,8 @@ def fetch(topic, offsets, **more):
     """A fetch of some partitions from their offsets on."""
     limit = more.pop("partition_bytes", 1 << 20)
     asked = [{"partition": at, "fetch_offset": offset, "partition_max_bytes": limit} for at, offset in offsets.items()]
-    return {"max_wait_ms": 0, "min_bytes": 0, "max_bytes": 50 << 20, "topics": [{"topic": topic, "partitions": asked}], **more}
+    topics = [{"topic": topic, "partitions": asked}]
+    return {"max_wait_ms": 0, "min_bytes": 0, "max_bytes": 50 << 20, "topics": topics, **more}
 
 
 def led_by(broker, topic):

@@ -118,7 +118,8 @@ def minute(options, broker, rate, lone, verdict):
         probes = sorted(lone.between(begun, time.monotonic()))
         verdict.figure("offered by clients that wait, records/s", int(rate))
         verdict.figure("appended meanwhile, MB/s", (appended(broker) - before) / took / 1e6)
-        verdict.figure("processors in use by the broker", used, "" if used > 0.8 * broker.shards else "NOT OVERLOADED, or held up by the drive")
+        note = "" if used > 0.8 * broker.shards else "below 0.8 a shard: its CPU was others', or the drive is slower"
+        verdict.figure("processors in use by the broker", used, note)
         verdict.figure("lone produces meanwhile", len(probes))
         for name, share in (("median", 0.5), ("p99", 0.99), ("longest", 1)):
             verdict.figure(f"  their {name}, ms", probes[min(len(probes) - 1, int(len(probes) * share))] * 1e3)
@@ -138,7 +139,8 @@ def told(verdict, loads, lone, flood):
     sent, flooded = flood.found
     throttled = flooded.pop("throttled", 0) + sum(throttle > 0 for _, _, _, throttle in lone.seen)
     verdict.figure("frames of the flood", sent)
-    verdict.figure("of these not answered at its end", sent - sum(count for code, count in flooded.items() if isinstance(code, int)))
+    answered = sum(count for code, count in flooded.items() if isinstance(code, int))
+    verdict.figure("of these not answered at its end", sent - answered)
     verdict.figure("answers to the flood, by error code", "", flooded)
     codes = collections.Counter(code for _, _, code, _ in lone.seen)
     verdict.figure("answers to the lone producer, by error code", "", dict(codes))

@@ -22,16 +22,17 @@ INTERVALS_MIN = 5
 ODD = ("repeated", "corrupt", "out_of_order")
 
 
-def add_options(add):
-    add.add_argument("--rate", type=int, default=5_000, help="records of 1 KiB a second, of each topic")
-    add.add_argument("--partitions", type=int, default=4, help="of each topic")
-    add.add_argument("--segment-bytes", type=int, default=32 << 20)
-    add.add_argument("--retention-bytes", type=int, default=128 << 20, help="of the one topic")
-    add.add_argument("--retention-ms", type=int, default=60_000, help="of the other")
-    add.add_argument("--check-ms", type=int, default=2_000, help="how often the broker looks after retention")
-    add.add_argument("--every", type=float, default=3, help="seconds from look to look at sizes and ages")
-    add.add_argument("--step-max", type=float, default=1.5, help="p99.9 of seconds with a deletion against those without, medians")
-    add.add_argument("--out", default="target/pressure-retention", help="where the heat maps go")
+def options(add):
+    """Those that it alone has."""
+    add("--rate", type=int, default=5_000, help="records of 1 KiB a second, of each topic")
+    add("--partitions", type=int, default=4, help="of each topic")
+    add("--segment-bytes", type=int, default=32 << 20)
+    add("--retention-bytes", type=int, default=128 << 20, help="of the one topic")
+    add("--retention-ms", type=int, default=60_000, help="of the other")
+    add("--check-ms", type=int, default=2_000, help="how often the broker looks after retention")
+    add("--every", type=float, default=3, help="seconds from look to look at sizes and ages")
+    add("--step-max", type=float, default=1.5, help="p99.9 of seconds with a deletion against those without, medians")
+    add("--out", default="target/pressure-retention", help="where the heat maps go")
 
 
 class Deletions:
@@ -147,7 +148,6 @@ def bounds(options, verdict, sizes, ages):
     verdict.figure("looks at a partition's size, at its age", "", (len(sizes), len(ages)))
     verdict.bound("looks without an answer", int(not sizes) + int(not ages), 0)
     verdict.bound("largest partition, MiB", max(sizes, default=0) / mib, most / mib)
-    verdict.figure("smallest after it was full, MiB", min((size for size in sizes if size > options.retention_bytes), default=0) / mib)
     oldest = options.retention_ms / 1000 + options.segment_bytes / pace + check + 2
     verdict.bound("oldest first record, s", max(ages, default=0.0), oldest)
 
