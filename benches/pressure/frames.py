@@ -1,6 +1,7 @@
 """Random and mutated frames from an attacker that may use a part of a processor."""
 
 import multiprocessing
+import os
 import random
 import socket
 import struct
@@ -30,7 +31,8 @@ SIZES = [-(2**31), -1, 0, 1, 7, 65_536, 104_857_600, 104_857_601, 2**31 - 1]
 def options(add):
     """Those that it alone has."""
     add("--frames", type=int, default=5_000_000, help="random or mutated, and known to be read by the broker")
-    add("--share", type=float, default=0.25, help="of a processor that the attacker may use")
+    add("--share", type=float, default=0.25, help="of a processor that the attackers may use together")
+    add("--attackers", type=int, default=4, help="so that none waits for a processor while it waits for the broker")
     add("--rounds", type=int, default=5, help="of the undisturbed customer; beside the attacker it goes on to the end")
     add("--growth-mib", type=int, default=256, help="the broker may hold so much more than before")
     add("--seed", type=int, default=1)
@@ -95,17 +97,18 @@ def mutated(chance, frames):
 class Attack:
     """One attacker."""
 
-    def __init__(self, options, addresses, frames):
-        self._chance = random.Random(options.seed)
+    def __init__(self, options, number, addresses, frames):
+        self._chance = random.Random(options.seed * 1_000 + number)
+        self._number = number
         self._addresses = [(host, int(port)) for host, _, port in (each.rpartition(":") for each in addresses)]
         self._frames = frames
-        self._share = options.share
+        self._share = options.share / options.attackers
         self.read = self.connections = self.answers = 0
 
     def run(self, wanted, told):
         """Goes on until so many frames were read; keeps to its share of a processor."""
         start, used = time.monotonic(), time.process_time()
-        while self.read < wanted.value:
+        while self.read < wanted:
             for _ in range(BETWEEN_LOOKS):
                 self._connect()
             told[:] = [self.read, self.connections, self.answers]
@@ -121,7 +124,7 @@ class Attack:
             if len(frame) >= 12:
                 frame[8:12] = struct.pack(">i", number)  # The answer begins with it.
         self.connections += 1
-        source = (f"127.0.{1 + self.connections % 200}.{1 + self.connections // 200 % 200}", 0)
+        source = (f"127.{1 + self._number}.{1 + self.connections % 200}.{1 + self.connections // 200 % 200}", 0)
         with socket.socket() as sock:
             sock.setsockopt(socket.SOL_IP, 24, 1)  # IP_BIND_ADDRESS_NO_PORT
             sock.settimeout(END_SECONDS)
@@ -157,9 +160,10 @@ def _answered(sock):
     return numbers
 
 
-def attack(options, addresses, frames, wanted, told):
-    """The process of the attacker."""
-    Attack(options, addresses, frames).run(wanted, told)
+def attack(options, number, addresses, frames, told):
+    """The process of an attacker. The customer's processor comes first: its latency is measured."""
+    os.nice(10)
+    Attack(options, number, addresses, frames).run(options.frames // options.attackers, told)
 
 
 def run(options):
@@ -171,27 +175,13 @@ def run(options):
         customer(options, broker, 2)
         without = [customer(options, broker) for _ in range(options.rounds)]
         before, descriptors = broker.resident(), broker.descriptors()
-        wanted = multiprocessing.Value("q", options.frames, lock=False)
-        told = multiprocessing.Array("q", 3)
-        attacker = multiprocessing.Process(target=attack, args=(options, broker.addresses, frames, wanted, told))
         start = time.monotonic()
-        beside = []
         with Watch(broker) as watch:
-            attacker.start()
-            try:
-                while attacker.is_alive():
-                    served = customer(options, broker)
-                    # A round at whose end the attacker has gone was disturbed for a part of it only.
-                    if attacker.is_alive() or not beside:
-                        beside.append(served)
-            finally:
-                attacker.kill()
-                attacker.join()
-            took = time.monotonic() - start
-        verdict.bound("the attacker found a connection that isn't ended, or none", int(told[0] < options.frames), 0)
-        for name, count in zip(("frames known to be read", "connections of the attacker", "answers to it"), told):
+            beside, told, failed = under_attack(options, broker, frames)
+        verdict.bound("attackers who found a connection that isn't ended, or none", failed, 0)
+        for name, count in zip(("frames known to be read", "connections of attackers", "answers to them"), told):
             verdict.figure(name, count)
-        verdict.figure("seconds", took)
+        verdict.figure("seconds", time.monotonic() - start)
         if not broker.is_running():
             raise SystemExit(f"the broker has ended:\n{broker.said()[-4000:]}")
         verdict.figure("memory before, MiB", before / MIB)
@@ -202,6 +192,30 @@ def run(options):
         verdict.bound("panics in its log", broker.said().count("panicked"), 0)
         verdict.figure("warnings and errors of the broker", sum(broker.warnings().values()), broker.warnings() or "")
     return verdict.end()
+
+
+def under_attack(options, broker, frames):
+    """The customer's rounds until the attackers are done; what these did, and how many of them failed."""
+    told = [multiprocessing.Array("q", 3) for _ in range(options.attackers)]
+    attackers = [
+        multiprocessing.Process(target=attack, args=(options, number, broker.addresses, frames, own))
+        for number, own in enumerate(told)
+    ]
+    for attacker in attackers:
+        attacker.start()
+    beside = []
+    try:
+        while any(attacker.is_alive() for attacker in attackers):
+            served = customer(options, broker)
+            # A round at whose end an attacker has gone was disturbed for a part of it only.
+            if all(attacker.is_alive() for attacker in attackers) or not beside:
+                beside.append(served)
+    finally:
+        for attacker in attackers:
+            attacker.kill()
+            attacker.join()
+    failed = sum(attacker.exitcode != 0 for attacker in attackers)
+    return beside, [sum(counts) for counts in zip(*told)], failed
 
 
 def topic_id(broker):
