@@ -54,18 +54,18 @@ class Broker:
 
 
 def start_ringlog(binary, folder, advertise=None, settings=None):
-    """Ringlog with one shard."""
+    """Ringlog as one broker, which a Kafka is: with one shard, or with two behind one port where RINGLOG_ROUTING says `node`."""
     folder = Path(folder)
     folder.mkdir(parents=True)
     lines = "".join(f'"{name}" = {value}\n' for name, value in ({**SETTINGS, **STRICT} if settings is None else settings).items())
     (folder / "ringlog.toml").write_text(f"[kafka]\n{lines}")
     data = ["--data-dir", str(folder / "data"), "--config", str(folder / "ringlog.toml")]
     subprocess.run([binary, "format", *data], check=True, capture_output=True)
-    command = [binary, "serve", "--json", "--listen", "127.0.0.1:0", "--cpus", "0", *data]
+    routing = os.environ.get("RINGLOG_ROUTING", "shard")
+    cpus = "0,1" if routing == "node" else "0"
+    command = [binary, "serve", "--json", "--listen", "127.0.0.1:0", "--routing", routing, "--cpus", cpus, *data]
     if advertise:
         command += ["--advertise", advertise]
-    if routing := os.environ.get("RINGLOG_ROUTING"):
-        command += ["--routing", routing]
     broker = Broker("Ringlog", command, folder)
     line = broker.process.stdout.readline()
     if not line:

@@ -60,9 +60,12 @@ pub enum ConnectError {
     /// It took too long.
     #[error("no connection in time")]
     TimedOut,
-    /// The broker closed the connection instead of saying what it can.
-    #[error("the broker closed the connection at once")]
-    ClosedAtOnce,
+    /// Somebody took the connection and didn't say in time what it can.
+    #[error("connected, but no answer in time")]
+    Silent,
+    /// The connection ended instead of an answer, or what came is none.
+    #[error("the connection was closed, or what came back is no answer of a broker")]
+    NoAnswer,
     /// The broker's first answer can't be read.
     #[error("the broker's list of versions can't be read: {0}")]
     Versions(#[from] DecodeError),
@@ -217,7 +220,7 @@ impl<I: Io> Connection<I> {
                 client_software_version: if version == 0 { "" } else { SOFTWARE_VERSION },
             };
             let pending = self.start_message(&request, version, until)?;
-            let answer = self.finish(pending).await.map_err(|_| ConnectError::ClosedAtOnce)?;
+            let answer = self.finish(pending).await.map_err(|_| self.unanswered(until))?;
             let error = ErrorCode(answer.reader().i16()?);
             if error == ErrorCode::UNSUPPORTED_VERSION && version != 0 {
                 continue;
@@ -229,6 +232,11 @@ impl<I: Io> Connection<I> {
             return Ok(());
         }
         Err(ConnectError::Refused(ErrorCode::UNSUPPORTED_VERSION))
+    }
+
+    /// Why the first request has no answer.
+    fn unanswered(&self, until: Instant) -> ConnectError {
+        if self.io.now() < until { ConnectError::NoAnswer } else { ConnectError::Silent }
     }
 
     /// Whether nothing can be asked any more.

@@ -96,12 +96,20 @@ const UNITS: [(&str, u64); 9] = [
 /// As it may be written, but for a part with a bound.
 impl fmt::Display for Watermark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self { percent: 100, bytes_max } => write!(f, "{bytes_max}"),
+        match *self {
             Self { percent, bytes_max: u64::MAX } => write!(f, "{percent}%"),
-            Self { percent, bytes_max } => write!(f, "{percent}%, at most {bytes_max} bytes"),
+            Self { percent: 100, bytes_max } => write!(f, "{}", in_units(bytes_max)),
+            Self { percent, bytes_max } => write!(f, "{percent}%, at most {}", in_units(bytes_max)),
         }
     }
+}
+
+/// So many bytes in the largest unit that leaves no part of one.
+fn in_units(bytes: u64) -> String {
+    let fits = |(_, unit): &&(&str, u64)| bytes >= *unit && bytes.is_multiple_of(*unit);
+    // Of several with one meaning the first counts: bytes have no unit.
+    let largest = UNITS.iter().rev().filter(fits).max_by_key(|(_, unit)| unit);
+    largest.map_or_else(|| bytes.to_string(), |(name, unit)| format!("{}{name}", bytes / unit))
 }
 
 impl Watermarks {
@@ -362,6 +370,14 @@ mod tests {
         for wrong in ["", "101%", "-1", "5 parsecs", "1.5GiB", "99999999TiB", "%", "GiB"] {
             assert_eq!(of(wrong), Err(EXPECTED), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_watermark_is_told_as_it_may_be_written() {
+        for text in ["5%", "100%", "20GiB", "7MB", "3TiB", "1025", "0"] {
+            assert_eq!(Watermark::parse(text).unwrap().to_string(), text);
+        }
+        assert_eq!(Watermarks::default().soft.to_string(), "5%, at most 5GiB");
     }
 
     #[test]

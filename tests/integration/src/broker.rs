@@ -50,6 +50,11 @@ pub enum Routing {
 }
 
 impl Routing {
+    /// The routing of that name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        [Self::Shard, Self::Node].into_iter().find(|routing| routing.name() == name)
+    }
+
     const fn name(self) -> &'static str {
         match self {
             Self::Shard => "shard",
@@ -67,8 +72,8 @@ pub struct Options {
     pub cpus: &'static str,
     /// Where to listen.
     pub ports: Ports,
-    /// How clients reach partitions.
-    pub routing: Routing,
+    /// How clients reach partitions, where the test is about that; else as [`settings::routing`] says.
+    pub routing: Option<Routing>,
     /// Lines of the configuration's table `[kafka]`; without any the broker is started without a configuration.
     pub kafka: &'static str,
     /// Lines at the top of the configuration, where there is one.
@@ -81,15 +86,7 @@ impl Options {
     /// Two shards on two CPUs, any ports.
     #[must_use]
     pub const fn new(name: &'static str) -> Self {
-        Self {
-            name,
-            cpus: "0,1",
-            ports: Ports::Any,
-            routing: Routing::Shard,
-            kafka: "",
-            own: "",
-            drive_bytes: None,
-        }
+        Self { name, cpus: "0,1", ports: Ports::Any, routing: None, kafka: "", own: "", drive_bytes: None }
     }
 
     /// The same, but on ports that it keeps.
@@ -102,7 +99,14 @@ impl Options {
     /// The same, with one port for all shards.
     #[must_use]
     pub const fn with_one_port(mut self) -> Self {
-        self.routing = Routing::Node;
+        self.routing = Some(Routing::Node);
+        self
+    }
+
+    /// The same, with a port for each shard.
+    #[must_use]
+    pub const fn with_port_per_shard(mut self) -> Self {
+        self.routing = Some(Routing::Shard);
         self
     }
 
@@ -190,7 +194,7 @@ impl Broker {
         let folder = TestFolder::new(options.name);
         let listen = options.listen();
         let configured = !options.kafka.is_empty();
-        let (cpus, routing) = (options.cpus, options.routing);
+        let (cpus, routing) = (options.cpus, options.routing.unwrap_or_else(settings::routing));
         let drive = options
             .drive_bytes
             .map(|bytes| Drive::mount(&folder.path().join("drive"), &folder.path().join("data"), bytes));
@@ -273,10 +277,20 @@ impl Broker {
         self.ready().bootstrap()
     }
 
-    /// The address of a shard.
+    /// How clients reach its partitions.
+    #[must_use]
+    pub const fn routing(&self) -> Routing {
+        self.routing
+    }
+
+    /// The address that leads to a shard.
     #[must_use]
     pub fn address(&self, shard: usize) -> SocketAddr {
-        self.ready().endpoints[shard].address
+        let endpoints = &self.ready().endpoints;
+        match self.routing {
+            Routing::Shard => endpoints[shard].address,
+            Routing::Node => endpoints[0].address,
+        }
     }
 
     /// Time from the last start to the ready line.
@@ -343,9 +357,6 @@ impl Broker {
         command.args(self.listen.iter().flat_map(|listen| ["--listen", listen]));
         command.arg("--data-dir").arg(self.data_folder());
         command.arg("--stats-file").arg(self.stats_path());
-        if let Some(routing) = settings::routing() {
-            command.args(["--routing", &routing]);
-        }
         if self.configured {
             command.arg("--config").arg(self.configuration());
         }

@@ -23,7 +23,7 @@
 //!
 //! Environment variables: `RINGLOG_BIN` (the broker to test; built with cargo if unset), `SEED`, `ROUNDS` (restarts of
 //! the kill test), `FRAMES` (of the hostile test), `RECORDS` (of each client's round trip), `START_MS_MAX`,
-//! `RINGLOG_ROUTING` (`shard` or `node`: how clients reach partitions).
+//! `RINGLOG_ROUTING` (`shard` or `node`: how clients reach partitions, in tests that aren't about one way to do so).
 //!
 //! A harness that can't do its work has no better answer than to fail the test: its functions panic, in words.
 
@@ -46,7 +46,7 @@ pub mod settings;
 pub mod stats;
 pub mod topics;
 
-pub use broker::{Broker, Options};
+pub use broker::{Broker, Options, Routing};
 pub use clock::{Deadline, Stopwatch};
 pub use connection::{Answer, Connection};
 pub use content::{Codec, Content, Shape};

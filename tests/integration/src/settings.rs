@@ -2,6 +2,8 @@
 
 use std::env;
 
+use crate::broker::Routing;
+
 /// The number in the variable, or `default` if it isn't set.
 ///
 /// # Panics
@@ -20,10 +22,18 @@ pub fn records() -> u64 {
     number("RECORDS", 100_000)
 }
 
-/// How clients are to reach partitions (`--routing`), if the test isn't to leave it to the broker.
+/// How clients reach partitions in tests that aren't about one way to do so.
+///
+/// # Panics
+/// When the variable names no routing.
 #[must_use]
-pub fn routing() -> Option<String> {
-    env::var("RINGLOG_ROUTING").ok()
+pub fn routing() -> Routing {
+    env::var("RINGLOG_ROUTING").map_or(Routing::Shard, |name| named(&name))
+}
+
+fn named(name: &str) -> Routing {
+    Routing::named(name)
+        .unwrap_or_else(|| panic!("RINGLOG_ROUTING={name} is no routing; `shard` and `node` are"))
 }
 
 #[cfg(test)]
@@ -33,5 +43,16 @@ mod tests {
     #[test]
     fn what_is_not_set_has_its_default() {
         assert_eq!(number("RINGLOG_TEST_NEVER_SET", 7), 7);
+    }
+
+    #[test]
+    fn a_routing_is_taken_by_its_name() {
+        assert_eq!([named("shard"), named("node")], [Routing::Shard, Routing::Node]);
+    }
+
+    #[test]
+    #[should_panic(expected = "RINGLOG_ROUTING=nodes is no routing")]
+    fn a_routing_that_is_none_fails_the_test() {
+        let _ = named("nodes");
     }
 }

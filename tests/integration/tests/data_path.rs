@@ -1,4 +1,4 @@
-//! Nothing crosses cores on the way of the data: records, however many, mean no message between shards.
+//! With a port for each shard nothing crosses cores on the way of the data: records, however many, mean no message between shards.
 
 use core::ops::Range;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use integration::clock::unix_ms;
 use integration::rdkafka_load::{Load, assert_holds};
 use integration::stats::Stats;
-use integration::{Broker, Content, Shape, content, programs, settings, topics};
+use integration::{Broker, Content, Options, Shape, content, programs, settings, topics};
 
 const TOPIC: &str = "data-path";
 const PARTITIONS: i32 = 8;
@@ -15,7 +15,7 @@ const FIRST_RECORDS: u64 = 100;
 
 #[test]
 fn records_cross_no_core() {
-    let broker = Broker::start("data-path");
+    let broker = Broker::start_with(&Options::new("data-path").with_port_per_shard());
     topics::create(broker.address(0), TOPIC, PARTITIONS);
     let content = Content { shape: Shape::Binary, first_timestamp_ms: unix_ms() - 3_600_000 };
     let records = content::records_per_codec(settings::records(), PARTITIONS);
@@ -51,7 +51,7 @@ fn run_load(broker: &Broker, content: Content, records: Range<u64>) {
 #[test]
 #[expect(clippy::print_stdout, reason = "the counts, or why there are none")]
 fn records_wake_no_other_core() {
-    let broker = Broker::start("wakeups");
+    let broker = Broker::start_with(&Options::new("wakeups").with_port_per_shard());
     topics::create(broker.address(0), "wakeups", PARTITIONS);
     let mut command = programs::shell("wakeups.sh");
     command.args([&broker.process().id().to_string(), &broker.bootstrap(), "wakeups"]);

@@ -130,7 +130,7 @@ struct ListedPartition {
 
 #[test]
 fn each_shard_is_listed_as_a_broker_of_its_own() {
-    let broker = Broker::start("kcat-list");
+    let broker = Broker::start_with(&Options::new("kcat-list").with_port_per_shard());
     topics::create(broker.address(0), TOPIC, PARTITIONS);
     let mut command = programs::kcat();
     command.args(["-L", "-J", "-b", &broker.address(1).to_string()]);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use integration::clock::unix_ms;
 use integration::rdkafka_load::{Load, assert_holds};
-use integration::{Broker, Content, Shape, topics};
+use integration::{Broker, Content, Options, Shape, topics};
 
 const WAIT: Duration = Duration::from_secs(60);
 const RECORDS: u64 = 200;
@@ -12,7 +12,7 @@ const TOPICS: [(&str, i32); 4] = [("eight", 8), ("twelve", 12), ("seven", 7), ("
 
 #[test]
 fn topics_are_level_over_the_shards_however_many_there_are() {
-    let mut broker = Broker::start("levelness");
+    let mut broker = Broker::start_with(&Options::new("levelness").with_port_per_shard());
     let content = Content { shape: Shape::Binary, first_timestamp_ms: unix_ms() - 3_600_000 };
     for (topic, partitions) in TOPICS {
         topics::create(broker.address(0), topic, partitions);

@@ -18,6 +18,8 @@ use crate::failure::Failure;
 const IO_MEMORY: usize = 256 << 10;
 /// Host names waiting to be looked up, at most.
 const LOOKUPS_MAX: usize = 16;
+/// The flag that names a cluster.
+const BOOTSTRAP: &str = "--bootstrap";
 
 /// How a cluster is reached.
 #[derive(Args, Clone, Debug)]
@@ -139,11 +141,11 @@ where
     }
 }
 
-/// A failure of this client, as it leaves the shard: with what to do where no broker is there.
-pub(crate) fn failed_client(error: &ClientError) -> Failure {
+/// A failure of this client, as it leaves the shard: with what to do where no broker is there. `flag` names the first.
+pub(crate) fn failed_client(error: &ClientError, flag: &str) -> Failure {
     match error {
         ClientError::Connect { .. } | ClientError::NoneReached(_) => Failure::failed(format!(
-            "no broker answers at {error}; start one with `ringlog serve`, or name another with --bootstrap"
+            "no broker answers at {error}; start one with `ringlog serve`, or name another with {flag}"
         )),
         ClientError::NoBroker
         | ClientError::UnknownBroker(_)
@@ -159,7 +161,7 @@ pub(crate) fn failed_client(error: &ClientError) -> Failure {
 /// A failed order, as it leaves the shard.
 pub(crate) fn failed_admin(error: &AdminError) -> Failure {
     match error {
-        AdminError::Client(error) => failed_client(error),
+        AdminError::Client(error) => failed_client(error, BOOTSTRAP),
         AdminError::Refused(_) | AdminError::UnknownPartition { .. } => failed(error),
     }
 }
@@ -171,7 +173,7 @@ pub(crate) fn failed(error: &impl Display) -> Failure {
 
 /// Fails early where no broker can be reached, instead of trying for as long as a delivery may take.
 pub(crate) async fn reach<I: Io>(client: &Client<I>) -> Result<(), Failure> {
-    client.any().await.map(drop).map_err(|error| failed_client(&error))
+    client.any().await.map(drop).map_err(|error| failed_client(&error, BOOTSTRAP))
 }
 
 #[cfg(test)]

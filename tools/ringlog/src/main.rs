@@ -44,10 +44,10 @@ enum Command {
     Serve(serve::Arguments),
     /// Make an empty folder the data folder of a new cluster.
     Format(format::Arguments),
-    /// Create, list, describe and delete topics.
+    /// Create, list, describe, alter and delete topics.
     #[command(subcommand)]
     Topic(topic::TopicCommand),
-    /// Send each line of standard input as a record.
+    /// Send each line of standard input, or each file, as a record.
     Produce(produce::Arguments),
     /// Print records.
     Consume(consume::Arguments),

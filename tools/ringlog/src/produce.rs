@@ -17,7 +17,7 @@ use net_client::{
 };
 use serde_json::json;
 
-use self::lines::{Lines, LinesError};
+use self::lines::{Lines, LinesError, RECORD_BYTES_MAX};
 use self::shape::Shape;
 use self::waiting::Waiting;
 use crate::client::{self, Cluster, MissingTopics, reach};
@@ -144,6 +144,8 @@ impl Arguments {
             ..ProducerSettings::default()
         };
         settings.batches.compression = self.compression.into();
+        // How large a record may be is the topic's to say.
+        settings.batches.request_bytes_max = RECORD_BYTES_MAX;
         settings
     }
 }

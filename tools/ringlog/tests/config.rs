@@ -58,7 +58,7 @@ fn what_needs_a_person_is_the_exit_code_and_the_result_is_there_all_the_same() {
     let (code, told, report) = config(folder.path(), &["import", "server.properties"]);
     assert_eq!(code, 1, "{report}");
     assert!(told.contains("\"num.partitions\" = 2"), "{told}");
-    assert!(report.contains("TLS and authentication aren't served yet: SSL://:9093 is left out"), "{report}");
+    assert!(report.contains("SSL://:9093 is left out"), "{report}");
     assert!(
         report.contains("the result is refused here: configuration ringlog.toml: setting `listeners`"),
         "{report}"

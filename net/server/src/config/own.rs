@@ -14,6 +14,8 @@ pub struct OwnSetting {
     pub default: &'static str,
     /// What it means.
     pub documentation: &'static str,
+    /// Whether the command line has it as well.
+    pub has_flag: bool,
 }
 
 /// All of them, in the order in which they are explained.
@@ -31,10 +33,10 @@ pub const OWN_SETTINGS: [OwnSetting; 8] = [
         "The CPUs to run on, one shard on each; a CPU named twice runs two."),
     own("routing", "`shard` or `node`", "shard",
         "How clients reach partitions. With `shard` each shard is a broker of its own, with a port of its own; with `node` all are one broker with one port, and what belongs to another shard is passed on."),
-    own("disk_soft_watermark", "a percentage or bytes, such as 5% or 10GiB", "5%, at most 5 GiB",
-        "Records are refused while the drive has less than this free; reads and deletions go on."),
-    own("disk_hard_watermark", "a percentage or bytes, such as 1% or 1GiB", "1%, at most 1 GiB",
-        "New topics are refused as well while the drive has less than this free: the rest is kept for the metadata."),
+    in_file(own("disk_soft_watermark", "a percentage or bytes, such as 5% or 10GiB", "5%, at most 5 GiB",
+        "Records are refused while the drive has less than this free; reads and deletions go on.")),
+    in_file(own("disk_hard_watermark", "a percentage or bytes, such as 1% or 1GiB", "1%, at most 1 GiB",
+        "New topics are refused as well while the drive has less than this free: the rest is kept for the metadata.")),
 ];
 
 const fn own(
@@ -43,7 +45,12 @@ const fn own(
     default: &'static str,
     documentation: &'static str,
 ) -> OwnSetting {
-    OwnSetting { name, values, default, documentation }
+    OwnSetting { name, values, default, documentation, has_flag: true }
+}
+
+/// One that is only in the file.
+const fn in_file(setting: OwnSetting) -> OwnSetting {
+    OwnSetting { has_flag: false, ..setting }
 }
 
 #[cfg(test)]

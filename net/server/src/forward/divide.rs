@@ -60,22 +60,28 @@ pub(crate) fn join<D>(
     topics.collect()
 }
 
-/// Which of the sizes may be answered under a limit: in order, until it is used up. The first that isn't empty always
-/// may.
-pub(crate) fn within(limit: u64, sizes: &[u64]) -> Vec<bool> {
-    let mut left = Some(limit);
+/// What there is for a partition, and how much may be answered for it, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Size {
+    pub(crate) bytes: u64,
+    pub(crate) bytes_max: u64,
+}
+
+/// Which of the sizes may be answered under their own limits and one for all: in order, until that is used up. The first
+/// that isn't empty always may.
+pub(crate) fn within(limit: u64, sizes: &[Size]) -> Vec<bool> {
+    let mut left = limit;
     let mut is_first = true;
-    let fits = sizes.iter().map(|&size| {
-        if size == 0 {
+    let fits = sizes.iter().map(|&Size { bytes, bytes_max }| {
+        if bytes == 0 {
             return true;
         }
         let was_first = core::mem::replace(&mut is_first, false);
-        let rest = left.and_then(|left| left.checked_sub(size));
-        if rest.is_none() && !was_first {
-            return false;
+        let fits = was_first || bytes <= bytes_max.min(left);
+        if fits {
+            left = left.saturating_sub(bytes);
         }
-        left = Some(rest.unwrap_or(0));
-        true
+        fits
     });
     fits.collect()
 }
@@ -151,13 +157,19 @@ mod tests {
         }
 
         #[test]
-        fn what_is_answered_keeps_the_limit_but_for_the_first(limit in 0_u64..50, sizes in proptest::collection::vec(0_u64..20, 0..10)) {
+        fn what_is_answered_keeps_the_limits_but_for_the_first(
+            limit in 0_u64..50,
+            sizes in proptest::collection::vec((0_u64..20, 0_u64..20), 0..10),
+        ) {
+            let sizes: Vec<_> = sizes.into_iter().map(|(bytes, bytes_max)| Size { bytes, bytes_max }).collect();
             let fits = within(limit, &sizes);
-            let taken: Vec<u64> = sizes.iter().zip(&fits).filter(|(_, fits)| **fits).map(|(size, _)| *size).collect();
-            let first = sizes.iter().copied().find(|size| *size > 0).unwrap_or(0);
-            prop_assert!(taken.iter().sum::<u64>() <= limit.max(first));
-            prop_assert!(sizes.iter().zip(&fits).all(|(size, fits)| *size > 0 || *fits));
-            prop_assert!(first == 0 || taken.contains(&first));
+            let mut taken = sizes.iter().zip(&fits).filter(|(_, fits)| **fits).map(|(size, _)| *size);
+            let first = sizes.iter().copied().find(|size| size.bytes > 0);
+            prop_assert!(sizes.iter().zip(&fits).all(|(size, fits)| size.bytes > 0 || *fits));
+            let total: u64 = taken.clone().map(|size| size.bytes).sum();
+            prop_assert!(total <= limit.max(first.map_or(0, |first| first.bytes)));
+            prop_assert_eq!(taken.find(|size| size.bytes > 0), first);
+            prop_assert!(taken.all(|size| size.bytes <= size.bytes_max || size.bytes == 0));
         }
     }
 

@@ -16,7 +16,7 @@ use net_wire::{EncodeError, ErrorCode, TopicRef, Uuid};
 
 use super::Answer;
 use super::ask::{Begun, answered_together, ask, owners};
-use super::divide::{ByTopic, Divided, divide, join, within};
+use super::divide::{ByTopic, Divided, Size, divide, join, within};
 use super::request::{NO_ANSWER, decode, frame, reply_of};
 use crate::dispatch::Request;
 use crate::fetch_sessions::{Outcome, Told};
@@ -162,6 +162,11 @@ impl Found<'_> {
         self.data.records.map_or(0, <[u8]>::len)
     }
 
+    fn size(&self, asked: &FetchPartition) -> Size {
+        let bytes_max = u64::try_from(asked.partition_max_bytes).unwrap_or(0);
+        Size { bytes: self.bytes() as u64, bytes_max }
+    }
+
     fn outcome(&self) -> Outcome {
         let told = Told { high_watermark: self.data.high_watermark, log_start: self.data.log_start_offset };
         let told = self.data.error_code.is_none().then_some(told);
@@ -190,7 +195,8 @@ impl Found<'_> {
     }
 }
 
-/// Joins what the owners say, under the limit of the whole.
+/// Joins what the owners say, under the limits of the whole and of each partition: each owner may have answered one batch
+/// beyond them.
 async fn respond<I: Io>(
     shard: &Shard<I>,
     request: &Request<I>,
@@ -209,7 +215,7 @@ async fn respond<I: Io>(
     }
     let missing = |_topic: usize, at: usize| Found::missing(wanted[at].1.partition);
     let mut found = join(&divided.owners, found, missing).pop().unwrap_or_default();
-    let sizes: Vec<_> = found.iter().map(|found| found.bytes() as u64).collect();
+    let sizes: Vec<_> = wanted.iter().zip(&found).map(|((_, asked), found)| found.size(asked)).collect();
     for (found, fits) in found.iter_mut().zip(within(limit_of(shard, asked).into(), &sizes)) {
         if !fits {
             // They come with a later fetch.

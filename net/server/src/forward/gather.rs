@@ -6,10 +6,10 @@ use std::rc::Rc;
 use engine_io::Io;
 use engine_record::ShardId;
 use net_wire::ErrorCode;
-use net_wire::messages::DescribeLogDirsResponse;
 use net_wire::messages::describe_log_dirs::{
     DescribeLogDirsPartition, DescribeLogDirsResult, DescribeLogDirsTopic,
 };
+use net_wire::messages::{DescribeLogDirsRequest, DescribeLogDirsResponse};
 
 use super::Answer;
 use super::ask::ask;
@@ -23,6 +23,8 @@ pub(crate) async fn log_dirs<I: Io>(
     shard: &Rc<Shard<I>>,
     request: &Request<I>,
 ) -> Result<Response<I>, CloseReason> {
+    // What can't be read is refused here; that a shard refuses it isn't told from one that is gone.
+    let _can_be_read: DescribeLogDirsRequest<'_> = request.decode()?;
     let mut asked = Vec::new();
     for other in (0..shard.config().shards).map(ShardId) {
         asked.push(ask(shard, &request.connection, other, request.frame().to_vec()).await);

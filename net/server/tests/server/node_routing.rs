@@ -13,7 +13,7 @@ use net_wire::messages::offset_for_leader_epoch::{
 };
 use net_wire::messages::produce::{PartitionProduceData, TopicProduceData};
 use net_wire::messages::{DescribeClusterRequest, FetchRequest, MetadataRequest, ProduceRequest};
-use net_wire::{ErrorCode, Uuid};
+use net_wire::{ApiKey, ErrorCode, Uuid};
 
 use crate::batches::{batch, large, read, sequenced};
 use crate::calls::{Fetch, Topic, produce, read_all};
@@ -327,6 +327,22 @@ fn the_limit_of_a_fetch_holds_for_all_shards_together() {
 }
 
 #[test]
+fn the_limit_of_a_partition_holds_for_all_but_the_first_whoever_owns_them() {
+    on_node(32, one_port(), async |node| {
+        let topic = node.topic("t", PARTITIONS).await;
+        let order = [4, 0, 5, 1, 3, 2];
+        for mut client in clients(&node).await {
+            produced(&mut client, &to_all(&topic, -1, &batches(0..PARTITIONS, "x"))).await;
+            let fetch = Fetch { partition_bytes: 1, ..Fetch::new(&topic, &order.map(|index| (index, 0))) };
+            let fetched = fetch.call(&mut client).await;
+            let told: Vec<_> =
+                fetched.partitions.iter().map(|found| (found.index, found.records.is_empty())).collect();
+            assert_eq!(told, order.map(|index| (index, index != 4)));
+        }
+    });
+}
+
+#[test]
 fn lists_of_partitions_are_answered_for_all_shards() {
     on_node(11, one_port(), async |node| {
         let topic = node.topic("t", PARTITIONS).await;
@@ -557,7 +573,7 @@ fn log_directories_are_told_with_the_partitions_of_all_shards() {
         let topic = node.topic("t", PARTITIONS).await;
         for mut client in clients(&node).await {
             produced(&mut client, &to_all(&topic, -1, &batches(0..PARTITIONS, "x"))).await;
-            for version in crate::versions(net_wire::ApiKey::DescribeLogDirs) {
+            for version in crate::versions(ApiKey::DescribeLogDirs) {
                 let answer = client.ask(version, &DescribeLogDirsRequest { topics: None }).await;
                 let response = answer.body();
                 let [directory] = &response.results[..] else { panic!("one directory: {response:?}") };
@@ -566,6 +582,20 @@ fn log_directories_are_told_with_the_partitions_of_all_shards() {
                     of_topic.partitions.iter().map(|one| (one.partition_index, one.partition_size > 0));
                 assert!(told.eq((0..PARTITIONS).map(|index| (index, true))), "{response:?}");
             }
+        }
+    });
+}
+
+#[test]
+fn a_question_about_log_directories_that_cannot_be_read_ends_the_connection() {
+    on_node(33, one_port(), async |node| {
+        for version in crate::versions(ApiKey::DescribeLogDirs) {
+            let mut client = node.connect(0).await;
+            // In flexible versions a header ends with its tags.
+            let header_end: &[u8] = if version >= 2 { &[0] } else { &[] };
+            let frame = client.odd_frame(ApiKey::DescribeLogDirs.code(), version, header_end);
+            client.send_bytes(frame).await;
+            client.is_closed().await;
         }
     });
 }
@@ -629,7 +659,7 @@ fn old_clients_fetch_from_all_shards_by_name() {
         let topic = node.topic("t", PARTITIONS).await;
         let mut client = node.connect(0).await;
         produced(&mut client, &to_all(&topic, -1, &batches(0..PARTITIONS, "x"))).await;
-        for version in crate::versions(net_wire::ApiKey::Fetch) {
+        for version in crate::versions(ApiKey::Fetch) {
             let partition = |partition| FetchPartition {
                 partition,
                 partition_max_bytes: 1 << 20,

@@ -22,35 +22,38 @@ const PRODUCE_VERSION: i16 = 9;
 const FETCH_VERSION: i16 = 11;
 const METADATA_VERSION: i16 = 9;
 
-/// A partition on each shard, and where to reach it.
+/// Where each partition is reached, and how many brokers there are.
 #[derive(Debug)]
-pub(crate) struct Leaders(Vec<(i32, SocketAddr)>);
+pub(crate) struct Leaders {
+    partitions: Vec<(i32, SocketAddr)>,
+    brokers: usize,
+}
 
 impl Leaders {
     pub(crate) fn of(broker: &Broker) -> Self {
         let leaders = topics::describe(broker.address(0), TOPIC).leaders;
         let endpoints = &broker.ready().endpoints;
-        let first_led_by = |id: i32| (0..).zip(&leaders).find(|(_, leader)| **leader == id);
-        let pairs = endpoints.iter().map(|endpoint| {
-            let (partition, _) = first_led_by(endpoint.broker_id).expect("every shard leads a partition");
-            (partition, endpoint.address)
-        });
-        Self(pairs.collect())
+        let address = |leader: i32| {
+            let endpoint = endpoints.iter().find(|endpoint| endpoint.broker_id == leader);
+            endpoint.expect("a leader is one of the brokers").address
+        };
+        let partitions = (0..).zip(leaders).map(|(partition, leader)| (partition, address(leader)));
+        Self { partitions: partitions.collect(), brokers: endpoints.len() }
     }
 }
 
-/// Serves itself at every shard in turn until it is told to stop; on its connections for as long as they last, which
+/// Serves itself from every partition in turn until it is told to stop; on its connections for as long as they last, which
 /// must be to the end.
 pub(crate) fn serve_until(leaders: &Leaders, stop: &AtomicBool) -> Latencies {
     let mut latencies = Latencies::default();
     let mut connections: Vec<Connection> =
-        leaders.0.iter().map(|(_, address)| Connection::open(*address)).collect();
+        leaders.partitions.iter().map(|(_, address)| Connection::open(*address)).collect();
     let mut sequence = 0;
     while !stop.load(Ordering::Relaxed) {
-        for (connection, (partition, _)) in connections.iter_mut().zip(&leaders.0) {
+        for (connection, (partition, _)) in connections.iter_mut().zip(&leaders.partitions) {
             latencies.time(|| produce(connection, *partition, sequence));
             latencies.time(|| fetch(connection, *partition, sequence));
-            latencies.time(|| ask_for_brokers(connection, leaders.0.len()));
+            latencies.time(|| ask_for_brokers(connection, leaders.brokers));
         }
         sequence += 1;
     }

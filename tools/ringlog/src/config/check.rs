@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use net_server::Watermarks;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -56,13 +57,19 @@ fn refuse(arguments: &Arguments, mut faults: Vec<Failure>) -> Result<(), Failure
 }
 
 fn as_text(planned: &Planned) -> String {
-    let mut lines = vec!["ok".to_owned(), format!("node      {}", planned.node)];
+    let Watermarks { soft, hard } = planned.watermarks;
+    let mut lines = vec![
+        "ok".to_owned(),
+        format!("node      {}", planned.node),
+        format!("routing   {}", planned.routing.name()),
+    ];
     let shards = planned.cpus.iter().zip(&planned.addresses).enumerate();
     lines
         .extend(shards.map(|(shard, (cpu, addresses))| {
             format!("shard {shard:<3} CPU {cpu}, {}", addresses.join(", "))
         }));
     lines.push(format!("data      {}", planned.data_folder.display()));
+    lines.push(format!("drive     no records below {soft} free, no topics below {hard}"));
     lines.extend(planned.changed.iter().map(|(name, value)| format!("setting   {name} = {value}")));
     lines.join("\n")
 }
@@ -74,7 +81,10 @@ fn as_json(planned: &Planned) -> Value {
     json!({
         "ok": true,
         "node_id": planned.node,
+        "routing": planned.routing.name(),
         "data_dir": planned.data_folder,
+        "disk_soft_watermark": planned.watermarks.soft.to_string(),
+        "disk_hard_watermark": planned.watermarks.hard.to_string(),
         "shards": shards,
         "settings": changed.collect::<serde_json::Map<_, _>>(),
     })
@@ -107,17 +117,24 @@ mod tests {
         );
         let told = as_text(&planned(&text).unwrap());
         let expected = format!(
-            "ok\nnode      7\nshard 0   CPU {cpu}, PLAINTEXT://127.0.0.1:19092\nshard 1   CPU {cpu}, PLAINTEXT://127.0.0.1:19093\n\
-             data      ringlog-data\nsetting   num.partitions = 3"
+            "ok\nnode      7\nrouting   shard\nshard 0   CPU {cpu}, PLAINTEXT://127.0.0.1:19092\nshard 1   CPU {cpu}, PLAINTEXT://127.0.0.1:19093\n\
+             data      ringlog-data\ndrive     no records below 5%, at most 5GiB free, no topics below 1%, at most 1GiB\n\
+             setting   num.partitions = 3"
         );
         assert_eq!(told, expected);
+        let one_port = as_text(&planned(&format!("routing = \"node\"\n{text}")).unwrap());
+        assert!(
+            one_port.contains(&format!("shard 1   CPU {cpu}, PLAINTEXT://127.0.0.1:19092\n")),
+            "{one_port}"
+        );
         assert_eq!(as_json(&planned(&text).unwrap())["settings"]["num.partitions"], "3");
     }
 
     #[test]
     fn each_fault_is_told_and_not_the_first_alone() {
         let text = "node_id = -1\nlisten = \"h:x\"\nrouting = \"never\"\ncpus = \"8191\"\ndata_dri = \"x\"\n\
-                    [kafka]\nnum.partitions = 0\nlog.segment.byte = 5\n\"log.roll.ms\" = 1\nlog.roll.ms = 2\n";
+                    [kafka]\nnum.partitions = 0\nlog.segment.byte = 5\n\"log.roll.ms\" = 1\nlog.roll.ms = 2\n\
+                    log.dirs = \"/no/such,/no/such\"\n";
         let faults = planned(text).unwrap_err();
         for part in [
             "setting `node_id`: -1 is outside",
@@ -128,9 +145,10 @@ mod tests {
             "setting `num.partitions`: `0` is not a count from 1 to 10000",
             "did you mean `log.segment.bytes`?",
             "`log.roll.ms` is given twice",
+            "log.dirs names a folder twice: ",
         ] {
             assert_eq!(faults.iter().filter(|fault| fault.contains(part)).count(), 1, "{part}: {faults:#?}");
         }
-        assert_eq!(faults.len(), 8, "{faults:#?}");
+        assert_eq!(faults.len(), 9, "{faults:#?}");
     }
 }

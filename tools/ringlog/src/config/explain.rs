@@ -47,8 +47,8 @@ struct Told {
 /// Where a setting may stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// At the top of the configuration.
-    Own,
+    /// At the top of the configuration, and on the command line where it has a flag.
+    Own { has_flag: bool },
     /// In its table `[kafka]`.
     Kafka,
     /// At a topic.
@@ -89,7 +89,7 @@ fn all(file: ConfigFile) -> Result<Vec<Told>, Failure> {
 fn told_own(own: &OwnSetting, written: Option<String>) -> Told {
     Told {
         name: own.name,
-        place: Place::Own,
+        place: Place::Own { has_flag: own.has_flag },
         is_written: written.is_some(),
         value: Some(written.unwrap_or_else(|| own.default.to_owned())),
         default: Some(own.default.to_owned()),
@@ -140,9 +140,10 @@ fn names(broker_names: &[&str]) -> String {
 
 fn place(told: &Told) -> String {
     match (told.place, told.topic_name) {
-        (Place::Own, _) => {
+        (Place::Own { has_flag: true }, _) => {
             format!("at the top of the configuration, or with --{}", told.name.replace('_', "-"))
         }
+        (Place::Own { has_flag: false }, _) => "at the top of the configuration".to_owned(),
         (Place::Kafka, None) => "in [kafka] of the configuration; no topic has its own".to_owned(),
         (Place::Kafka, Some(topic)) => {
             format!("in [kafka] of the configuration; a topic may have its own {topic}")
@@ -160,7 +161,7 @@ fn as_json(told: &Told) -> Value {
     json!({
         "name": told.name,
         "place": match told.place {
-            Place::Own => "ringlog",
+            Place::Own { .. } => "ringlog",
             Place::Kafka => "kafka",
             Place::Topic => "topic",
         },
@@ -205,6 +206,12 @@ mod tests {
         let told = explained("listen = \"h:1\"\n", "listen");
         assert_eq!((told.value.as_deref(), told.is_written), (Some("h:1"), true));
         assert!(as_text(&told).ends_with("or with --listen"));
+        for own in OWN_SETTINGS {
+            let flags = crate::serve::Arguments::augment_args(clap::Command::new("serve"));
+            let flag = own.name.replace('_', "-");
+            let has_flag = flags.get_arguments().any(|argument| argument.get_long() == Some(&flag));
+            assert_eq!(own.has_flag, has_flag, "{}", own.name);
+        }
         let json = as_json(&explained("", "node_id"));
         assert_eq!(
             (&json["place"], &json["value"], &json["source"]),

@@ -81,15 +81,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             print(verdict.line(named))?;
         }
     }
-    if failing == 0 && !findings.brokers.is_empty() {
-        return Ok(());
+    match (failing, findings.brokers.len()) {
+        (0, 0) => Err(Failure::failed(format!(
+            "{} names no broker; if one was just started, try again, else look at its log",
+            arguments.from
+        ))),
+        (0, _) => Ok(()),
+        (failing, count) => {
+            Err(Failure::failed(format!("{failing} of {count} advertised addresses don't work from here")))
+        }
     }
-    let count = findings.brokers.len();
-    Err(Failure::failed(format!("{failing} of {count} advertised addresses don't work from here")))
 }
 
 async fn look(io: GlommioIo, found: Found) -> Result<Findings, Failure> {
-    let Told { cluster, brokers } = ask_first(&io, &found).await.map_err(|error| failed_client(&error))?;
+    let Told { cluster, brokers } =
+        ask_first(&io, &found).await.map_err(|error| failed_client(&error, "--from"))?;
     let verdicts = RefCell::new(vec![Verdict::TimedOut; brokers.len()]);
     let tries = brokers.iter().enumerate().map(|(at, broker)| {
         let (io, found, cluster, verdicts) = (&io, &found, &cluster, &verdicts);

@@ -58,7 +58,8 @@ impl Verdict {
         match error {
             ConnectError::Socket(error) => Self::of_system(error),
             ConnectError::TimedOut => Self::TimedOut,
-            ConnectError::ClosedAtOnce
+            ConnectError::Silent
+            | ConnectError::NoAnswer
             | ConnectError::Versions(_)
             | ConnectError::Refused(_)
             | ConnectError::Encode(_) => Self::NoBroker(error.to_string()),
@@ -154,7 +155,9 @@ mod tests {
         assert_eq!(socket(ErrorKind::TimedOut), Verdict::TimedOut);
         assert_eq!(Verdict::of(&connect(ConnectError::TimedOut)), Verdict::TimedOut);
         assert!(matches!(socket(ErrorKind::NetworkUnreachable), Verdict::Unreachable(_)));
-        assert!(matches!(Verdict::of(&connect(ConnectError::ClosedAtOnce)), Verdict::NoBroker(_)));
+        for answered in [ConnectError::Silent, ConnectError::NoAnswer] {
+            assert!(matches!(Verdict::of(&connect(answered)), Verdict::NoBroker(_)));
+        }
         let nowhere = ClientError::Unresolved {
             endpoint: Endpoint { host: "h".into(), port: 7 },
             cause: ErrorKind::NotFound.into(),

@@ -10,12 +10,28 @@ use futures_lite::future::block_on;
 use crate::client::spawn_thread;
 use crate::failure::{Failure, to_read};
 
-/// The longest line, in bytes: no record may be larger.
-const LINE_BYTES_MAX: u64 = 1 << 20;
+/// The largest record, in bytes with its key and headers: what the largest `max.message.bytes` lets through.
+pub(super) const RECORD_BYTES_MAX: usize = 64 << 20;
+/// The longest line, in bytes: such a record in JSON, where one byte may take six (`\u0000`).
+const LINE_BYTES_MAX: u64 = 6 * RECORD_BYTES_MAX as u64 + (64 << 10);
 /// Lines leave in chunks of about this size, in bytes.
 const CHUNK_BYTES: usize = 64 << 10;
-/// Chunks waiting to be sent, at most: when the broker is slow, reading stops.
-const CHUNKS_MAX: usize = 16;
+/// Chunks waiting to be sent, at most: when the broker is slow, reading stops. Each may be one line of the longest.
+const CHUNKS_MAX: usize = 4;
+
+/// How the input is divided.
+#[derive(Clone, Debug)]
+struct Division {
+    delimiter: Vec<u8>,
+    /// The longest line, in bytes without its end.
+    line_bytes_max: u64,
+}
+
+impl Division {
+    fn is_in(&self, bytes: &[u8]) -> bool {
+        bytes.windows(self.delimiter.len()).any(|window| window == self.delimiter)
+    }
+}
 
 /// Lines, without their ends.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -30,12 +46,12 @@ pub(super) struct Lines {
 pub(super) enum LinesError {
     #[error("standard input: {0}")]
     Read(#[from] io::Error),
-    #[error("a line is longer than {LINE_BYTES_MAX} bytes; it and what follows was not sent")]
-    TooLong,
+    #[error("a line is longer than {0} bytes; it and what follows was not sent")]
+    TooLong(u64),
     #[error("--file {}: {cause}{}; it and what follows was not sent", path.display(), to_read(cause))]
     File { path: PathBuf, cause: io::Error },
-    #[error("--file {}: it is larger than {LINE_BYTES_MAX} bytes; it and what follows was not sent", path.display())]
-    TooLarge { path: PathBuf },
+    #[error("--file {}: it is larger than {bytes_max} bytes; it and what follows was not sent", path.display())]
+    TooLarge { path: PathBuf, bytes_max: u64 },
 }
 
 impl Lines {
@@ -45,21 +61,22 @@ impl Lines {
     }
 
     /// Reads a line; `false` at the end of the input.
-    fn read_line(&mut self, input: &mut impl BufRead, delimiter: &[u8]) -> Result<bool, LinesError> {
+    fn read_line(&mut self, input: &mut impl BufRead, division: &Division) -> Result<bool, LinesError> {
+        let Division { delimiter, line_bytes_max } = division;
         let start = self.bytes.len();
         let (last, longest) =
-            (delimiter.last().copied().unwrap_or(b'\n'), LINE_BYTES_MAX + delimiter.len() as u64);
+            (delimiter.last().copied().unwrap_or(b'\n'), line_bytes_max + delimiter.len() as u64);
         loop {
             let left = longest - (self.bytes.len() - start) as u64;
             let read = input.by_ref().take(left).read_until(last, &mut self.bytes)?;
-            let line = self.bytes.len() - start;
+            let line = (self.bytes.len() - start) as u64;
             if self.bytes[start..].ends_with(delimiter) {
                 self.bytes.truncate(self.bytes.len() - delimiter.len());
                 break;
             }
-            if line as u64 == longest || (read == 0 && line as u64 > LINE_BYTES_MAX) {
+            if line == longest || (read == 0 && line > *line_bytes_max) {
                 self.bytes.truncate(start);
-                return Err(LinesError::TooLong);
+                return Err(LinesError::TooLong(*line_bytes_max));
             }
             if read == 0 {
                 if line == 0 {
@@ -73,11 +90,10 @@ impl Lines {
     }
 
     /// Reads a file as one line.
-    fn read_file(&mut self, path: PathBuf) -> Result<(), LinesError> {
-        let read =
-            File::open(&path).and_then(|file| file.take(LINE_BYTES_MAX + 1).read_to_end(&mut self.bytes));
+    fn read_file(&mut self, path: PathBuf, bytes_max: u64) -> Result<(), LinesError> {
+        let read = File::open(&path).and_then(|file| file.take(bytes_max + 1).read_to_end(&mut self.bytes));
         match read {
-            Ok(read) if read as u64 > LINE_BYTES_MAX => Err(LinesError::TooLarge { path }),
+            Ok(read) if read as u64 > bytes_max => Err(LinesError::TooLarge { path, bytes_max }),
             Ok(_) => {
                 self.ends.push(self.bytes.len());
                 Ok(())
@@ -91,21 +107,22 @@ impl Lines {
 pub(super) fn read_aside(delimiter: Vec<u8>) -> Result<Receiver<Result<Lines, LinesError>>, Failure> {
     let (sender, receiver) = mailbox(CHUNKS_MAX);
     let input = || BufReader::with_capacity(CHUNK_BYTES, io::stdin());
-    spawn_thread("lines", move || send_lines(input(), &delimiter, &sender))?;
+    let division = Division { delimiter, line_bytes_max: LINE_BYTES_MAX };
+    spawn_thread("lines", move || send_lines(input(), &division, &sender))?;
     Ok(receiver)
 }
 
 /// Each of these files as a line, in their order.
 pub(super) fn read_files_aside(paths: Vec<PathBuf>) -> Result<Receiver<Result<Lines, LinesError>>, Failure> {
     let (sender, receiver) = mailbox(CHUNKS_MAX);
-    spawn_thread("files", move || send_files(paths, &sender))?;
+    spawn_thread("files", move || send_files(paths, RECORD_BYTES_MAX as u64, &sender))?;
     Ok(receiver)
 }
 
-fn send_files(paths: Vec<PathBuf>, sender: &Sender<Result<Lines, LinesError>>) {
+fn send_files(paths: Vec<PathBuf>, bytes_max: u64, sender: &Sender<Result<Lines, LinesError>>) {
     for path in paths {
         let mut chunk = Lines::default();
-        let read = chunk.read_file(path).map(|()| chunk);
+        let read = chunk.read_file(path, bytes_max).map(|()| chunk);
         let is_last = read.is_err();
         // Nobody receives any more where sending has failed.
         if block_on(sender.send(read)).is_err() || is_last {
@@ -114,10 +131,14 @@ fn send_files(paths: Vec<PathBuf>, sender: &Sender<Result<Lines, LinesError>>) {
     }
 }
 
-fn send_lines(mut input: BufReader<impl Read>, delimiter: &[u8], sender: &Sender<Result<Lines, LinesError>>) {
+fn send_lines(
+    mut input: BufReader<impl Read>,
+    division: &Division,
+    sender: &Sender<Result<Lines, LinesError>>,
+) {
     loop {
         let mut chunk = Lines::default();
-        let more = read_chunk(&mut input, delimiter, &mut chunk);
+        let more = read_chunk(&mut input, division, &mut chunk);
         // Nobody receives any more where sending has failed.
         let is_received = chunk.ends.is_empty() || block_on(sender.send(Ok(chunk))).is_ok();
         match more {
@@ -134,14 +155,14 @@ fn send_lines(mut input: BufReader<impl Read>, delimiter: &[u8], sender: &Sender
 /// Reads what is there, at least one line; `false` at the end of the input.
 fn read_chunk(
     input: &mut BufReader<impl Read>,
-    delimiter: &[u8],
+    division: &Division,
     chunk: &mut Lines,
 ) -> Result<bool, LinesError> {
     loop {
-        if !chunk.read_line(input, delimiter)? {
+        if !chunk.read_line(input, division)? {
             return Ok(false);
         }
-        let has_more = input.buffer().windows(delimiter.len()).any(|window| window == delimiter);
+        let has_more = division.is_in(input.buffer());
         if !has_more || chunk.bytes.len() >= CHUNK_BYTES {
             return Ok(true);
         }
@@ -158,7 +179,8 @@ mod tests {
 
     fn read_divided(input: &[u8], delimiter: &[u8]) -> (Vec<Vec<u8>>, Option<LinesError>) {
         let (sender, receiver) = mailbox(1 << 10);
-        send_lines(BufReader::with_capacity(CHUNK_BYTES, input), delimiter, &sender);
+        let division = Division { delimiter: delimiter.to_vec(), line_bytes_max: 1 << 20 };
+        send_lines(BufReader::with_capacity(CHUNK_BYTES, input), &division, &sender);
         drop(sender);
         received(&receiver)
     }
@@ -197,7 +219,7 @@ mod tests {
         }
         assert_eq!(read_divided(&[&longest[..], b";;"].concat(), b";;").0, [longest.clone()]);
         let too_long = read_divided(&[&longest[..], b"x;;"].concat(), b";;").1;
-        assert!(matches!(too_long, Some(LinesError::TooLong)));
+        assert!(matches!(too_long, Some(LinesError::TooLong(_))));
     }
 
     #[test]
@@ -209,7 +231,7 @@ mod tests {
         std::fs::write(path("large"), vec![0; (1 << 20) + 1]).unwrap();
         let read = |names: &[&str]| {
             let (sender, receiver) = mailbox(1 << 10);
-            send_files(names.iter().map(|name| path(name)).collect(), &sender);
+            send_files(names.iter().map(|name| path(name)).collect(), 1 << 20, &sender);
             drop(sender);
             received(&receiver)
         };
@@ -240,7 +262,7 @@ mod tests {
         input.extend(vec![b'x'; 2 << 20]);
         let (lines, failure) = read_all(&input);
         assert_eq!(lines, [b"first"]);
-        assert!(matches!(failure, Some(LinesError::TooLong)));
+        assert!(matches!(failure, Some(LinesError::TooLong(_))));
         let mut largest = vec![b'x'; 1 << 20];
         largest.push(b'\n');
         assert!(read_all(&largest).1.is_none());

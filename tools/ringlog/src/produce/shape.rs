@@ -29,7 +29,8 @@ pub(crate) struct Shape {
     /// A value that is this text is null, which deletes the key where a topic is compacted.
     #[arg(long, value_name = "TEXT")]
     null_value: Option<String>,
-    /// Each line is a record in JSON, with key, value, headers, timestamp and partition, as `consume --json` prints it.
+    /// Each line is a record in JSON, with key, value, headers, timestamp and partition, as `consume --json` prints it. One
+    /// that says its partition goes there: the topic must have as many.
     #[arg(long, conflicts_with_all = ["key_separator", "key", "header", "timestamp", "null_value", "delimiter"])]
     json_lines: bool,
     /// What divides records, with \n, \t, \r, \0 and \xHH; up to 16 bytes [default: \n].

@@ -3,7 +3,9 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use net_server::config::ListenerConfig;
+use engine_record::ShardId;
+use net_server::Watermarks;
+use net_server::config::{Config, ListenerConfig, Routing};
 
 use super::Arguments;
 use super::config_file::read_text;
@@ -19,6 +21,8 @@ pub(crate) struct Planned {
     pub(crate) cpus: Vec<u32>,
     /// Where each shard would listen, in order, by listener; port 0 is any.
     pub(crate) addresses: Vec<Vec<String>>,
+    pub(crate) routing: Routing,
+    pub(crate) watermarks: Watermarks,
     /// Settings that the file gives another value than the default, with that value.
     pub(crate) changed: Vec<(String, String)>,
 }
@@ -48,19 +52,24 @@ fn planned(Options { config, cpus, .. }: Options) -> Planned {
     let changed = config.broker.explain().into_iter().filter(|setting| setting.is_of_broker);
     // Where it listens is told shard by shard.
     let changed = changed.filter(|setting| setting.value != setting.default && setting.name != "listeners");
+    let shards = (0..config.shards).map(ShardId);
     Planned {
         node: config.node.0,
-        data_folder: config.data_folder,
-        addresses: (0..config.shards).map(|shard| addresses(&config.listeners, shard)).collect(),
+        addresses: shards.map(|shard| addresses(&config, shard)).collect(),
         changed: changed.filter_map(|setting| Some((setting.name.to_owned(), setting.value?))).collect(),
+        routing: config.routing,
+        watermarks: config.watermarks,
+        data_folder: config.data_folder,
         cpus,
     }
 }
 
-fn addresses(listeners: &[ListenerConfig], shard: u16) -> Vec<String> {
+fn addresses(config: &Config, shard: ShardId) -> Vec<String> {
     let address = |listener: &ListenerConfig| {
-        let port = if listener.port == 0 { 0 } else { listener.port.saturating_add(shard) };
-        format!("{}://{}", listener.name, SocketAddr::new(listener.address, port))
+        let port = listener.port_of(shard, config.routing)?;
+        Some(format!("{}://{}", listener.name, SocketAddr::new(listener.address, port)))
     };
-    listeners.iter().map(address).collect()
+    let address =
+        |listener| address(listener).expect("a configuration whose ports don't overflow was resolved");
+    config.listeners.iter().map(address).collect()
 }

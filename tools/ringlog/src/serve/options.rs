@@ -14,6 +14,7 @@ use super::config_file::{read_all, read_file};
 use super::descriptors::share_out;
 use super::folder::FileIo;
 use super::listener::{Said, as_setting, listeners};
+use super::log_folders;
 use crate::failure::Failure;
 
 /// Where data go unless told otherwise.
@@ -95,6 +96,7 @@ impl Options {
         let limits =
             faults.take(within_open_files(limits(&broker, shards), shards, broker.log_dirs.len().max(1)));
         let data_folder = arguments.data_dir.clone().or(file.data_dir).unwrap_or_else(|| DATA_DIR.into());
+        faults.take(log_folders::paths(&data_folder, &broker.log_dirs));
         let default = Watermarks::default();
         let watermarks = Watermarks {
             soft: file.disk_soft_watermark.unwrap_or(default.soft),

@@ -1,7 +1,5 @@
 //! Where a Kafka broker listens: which of it is plain text and for clients, and so can be carried over.
 
-use std::collections::BTreeMap;
-
 use super::properties::Property;
 use super::translate::{Outcome, Properties, Translation};
 
@@ -13,20 +11,17 @@ const PROTOCOLS: &str = "listener.security.protocol.map";
 pub(super) const NAMES: [&str; 7] =
     [LISTENERS, ADVERTISED, PROTOCOLS, "host.name", "port", "advertised.host.name", "advertised.port"];
 
-/// Protocols that keep others out, which aren't served yet.
-const CLOSED: [&str; 3] = ["SSL", "SASL_PLAINTEXT", "SASL_SSL"];
+const PLAINTEXT: &str = "PLAINTEXT";
 
 /// Adds the listeners, and what is to be told of the properties.
 pub(super) fn translate(all: &Properties<'_>, translation: &mut Translation) {
-    let map = said(all, PROTOCOLS);
-    let protocols = protocols(map);
+    let names = Names::of(all);
     match said(all, LISTENERS) {
-        Some(property) => serve(property, &protocols, &controllers(all), translation),
+        Some(property) => serve(property, &names, translation),
         None => older(["host.name", "port"], LISTENERS, all, translation),
     }
-    if let Some(property) = map {
-        let why = "every listener that is carried over is plain text, whatever its name";
-        translation.tell(property, Outcome::LeftOut(why.to_owned()));
+    if let Some(property) = said(all, PROTOCOLS) {
+        map_protocols(property, translation);
     }
     match said(all, ADVERTISED) {
         Some(property) => advertise(property, said(all, LISTENERS).is_some(), translation),
@@ -46,21 +41,48 @@ fn said<'a>(all: &Properties<'a>, name: &str) -> Option<&'a Property> {
     all.get(name).copied().filter(|property| !property.value.trim().is_empty())
 }
 
-/// The protocol by a listener's name, where the map says it.
-fn protocols(map: Option<&Property>) -> BTreeMap<&str, &str> {
-    let pairs = map.into_iter().flat_map(|map| map.value.split(','));
-    pairs.filter_map(|pair| pair.trim().split_once(':')).collect()
+/// What the file says of listeners by their names, which are the same in any case, as protocols are.
+struct Names {
+    /// Names of listeners and their protocols. Without a map there are only names that are a protocol's.
+    protocols: Vec<(String, String)>,
+    /// The listeners that are the quorum's.
+    controllers: Vec<String>,
 }
 
-/// The names of the listeners that are the quorum's.
-fn controllers<'a>(all: &Properties<'a>) -> Vec<&'a str> {
-    let named = said(all, "controller.listener.names").map_or("CONTROLLER", |property| &property.value);
-    named.split(',').map(str::trim).collect()
+impl Names {
+    fn of(all: &Properties<'_>) -> Self {
+        let map = said(all, PROTOCOLS).map_or("PLAINTEXT:PLAINTEXT", |property| &property.value);
+        let pairs = map.split(',').filter_map(|pair| pair.split_once(':'));
+        let controllers = said(all, "controller.listener.names").map_or("CONTROLLER", |names| &names.value);
+        Self {
+            protocols: pairs.map(|(name, protocol)| (normalized(name), normalized(protocol))).collect(),
+            controllers: controllers.split(',').map(normalized).collect(),
+        }
+    }
+
+    fn is_of_clients(&self, listener: &str) -> bool {
+        name_of(listener).is_some_and(|name| !self.controllers.contains(&name))
+    }
+
+    /// Whether it is certainly plain text: what isn't must not be opened to everybody.
+    fn is_plain(&self, listener: &str) -> bool {
+        let mapped = |name: &str| {
+            let mut protocols =
+                self.protocols.iter().filter(|(of, _)| of == name).map(|(_, protocol)| protocol);
+            // One that is mapped twice is nothing for certain.
+            protocols.next().is_some_and(|first| first == PLAINTEXT) && protocols.next().is_none()
+        };
+        name_of(listener).is_some_and(|name| mapped(&name))
+    }
+}
+
+fn normalized(text: &str) -> String {
+    text.trim().to_uppercase()
 }
 
 /// The name in `NAME://HOST:PORT`.
-fn name_of(listener: &str) -> Option<&str> {
-    listener.split_once("://").map(|(name, _)| name)
+fn name_of(listener: &str) -> Option<String> {
+    listener.split_once("://").map(|(name, _)| normalized(name))
 }
 
 fn entries(property: &Property) -> Vec<&str> {
@@ -68,24 +90,14 @@ fn entries(property: &Property) -> Vec<&str> {
 }
 
 /// Carries over what is plain text and for clients.
-fn serve(
-    property: &Property,
-    protocols: &BTreeMap<&str, &str>,
-    controllers: &[&str],
-    translation: &mut Translation,
-) {
+fn serve(property: &Property, names: &Names, translation: &mut Translation) {
     let all = entries(property);
     if all.iter().any(|listener| name_of(listener).is_none()) {
         let why = "write each listener as NAME://HOST:PORT; nothing of it is carried over";
         return translation.tell(property, Outcome::NeedsPerson(why.to_owned()));
     }
-    let is_of_client = |listener: &&str| name_of(listener).is_some_and(|name| !controllers.contains(&name));
-    let is_closed = |listener: &&str| {
-        let name = name_of(listener).unwrap_or_default();
-        CLOSED.contains(protocols.get(name).unwrap_or(&name))
-    };
-    let of_clients = all.iter().copied().filter(is_of_client);
-    let (closed, plain): (Vec<_>, Vec<_>) = of_clients.partition(is_closed);
+    let of_clients = all.iter().copied().filter(|listener| names.is_of_clients(listener));
+    let (plain, closed): (Vec<_>, Vec<_>) = of_clients.partition(|listener| names.is_plain(listener));
     if !plain.is_empty() {
         translation.kafka.insert(LISTENERS.to_owned(), plain.join(","));
     }
@@ -94,15 +106,35 @@ fn serve(
         (true, false) if plain.len() == all.len() => Outcome::Carried,
         (true, _) => Outcome::Translated(format!("listeners = {carried}; there are none of controllers")),
         (false, true) => Outcome::NeedsPerson(
-            "no listener of it is plain text, and TLS and authentication aren't served yet: nothing is opened that was closed; \
-             set `listen` where nobody else can reach it, or put a proxy in front"
+            "no listener of it is known to be plain text, and TLS and authentication aren't served yet: nothing is opened that \
+             was closed; set `listen` where nobody else can reach it, or put a proxy in front"
                 .to_owned(),
         ),
         (false, false) => Outcome::NeedsPerson(format!(
-            "listeners = {carried}; TLS and authentication aren't served yet: {} is left out",
+            "listeners = {carried}; not known to be plain text, and TLS and authentication aren't served yet: {} is left out",
             closed.join(", ")
         )),
     });
+}
+
+/// Carries over what the map says of the listeners that are: that they are plain text.
+fn map_protocols(property: &Property, translation: &mut Translation) {
+    let listeners = translation.kafka.get(LISTENERS).map_or("", String::as_str);
+    let mapped: Vec<_> =
+        listeners.split(',').filter_map(name_of).map(|name| format!("{name}:{PLAINTEXT}")).collect();
+    if mapped.is_empty() {
+        let why = "none of its listeners is carried over";
+        return translation.tell(property, Outcome::LeftOut(why.to_owned()));
+    }
+    let mapped = mapped.join(",");
+    translation.kafka.insert(PROTOCOLS.to_owned(), mapped.clone());
+    translation.tell(
+        property,
+        match property.value == mapped {
+            true => Outcome::Carried,
+            false => Outcome::Translated(format!("{PROTOCOLS} = {mapped}, of the listeners there are")),
+        },
+    );
 }
 
 /// Carries over what is told of listeners that are there. Without `listeners` Kafka has one, on every address.

@@ -159,7 +159,8 @@ fn kafka<'a>(translation: &'a Translation, name: &str) -> Option<&'a str> {
 
 #[test]
 fn a_plain_listener_is_carried_over_and_what_hides_it_needs_a_person() {
-    let plain = "listeners=PLAINTEXT://:9092,INNER://10.0.0.1:19092\nadvertised.listeners=PLAINTEXT://broker1.example:9092\n";
+    let plain = "listeners=PLAINTEXT://:9092,INNER://10.0.0.1:19092\nadvertised.listeners=PLAINTEXT://broker1.example:9092\n\
+                 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,INNER:PLAINTEXT\n";
     let carried = translated(plain);
     assert_eq!(kafka(&carried, "listeners"), Some("PLAINTEXT://:9092,INNER://10.0.0.1:19092"));
     assert_eq!(kafka(&carried, "advertised.listeners"), Some("PLAINTEXT://broker1.example:9092"));
@@ -169,7 +170,8 @@ fn a_plain_listener_is_carried_over_and_what_hides_it_needs_a_person() {
                   controller.listener.names=CONTROLLER\n";
     assert_eq!(kafka(&translated(mapped), "listeners"), Some("CLIENTS://[::1]:9092"));
     assert!(matches!(outcome(mapped, "listeners"), Outcome::Translated(_)));
-    assert!(matches!(outcome(mapped, "listener.security.protocol.map"), Outcome::LeftOut(_)));
+    assert!(matches!(outcome(mapped, "listener.security.protocol.map"), Outcome::Translated(_)));
+    assert_eq!(kafka(&translated(mapped), "listener.security.protocol.map"), Some("CLIENTS:PLAINTEXT"));
 
     let hidden = "listeners=PLAINTEXT://127.0.0.1:9092,SSL://:9093\nadvertised.listeners=SSL://b1:9093,PLAINTEXT://b1:9092\n";
     assert!(matches!(outcome(hidden, "listeners"), Outcome::NeedsPerson(_)));
@@ -185,6 +187,88 @@ fn a_plain_listener_is_carried_over_and_what_hides_it_needs_a_person() {
     }
     let implied = translated("advertised.listeners=PLAINTEXT://b1:9092");
     assert_eq!(kafka(&implied, "listeners"), Some("PLAINTEXT://:9092"));
+}
+
+#[test]
+fn nothing_is_carried_over_that_is_not_plain_text_for_certain() {
+    for (listeners, map) in [
+        ("CLIENTS://:9092", "CLIENTS: SSL"),
+        ("CLIENTS://:9092", "CLIENTS:ssl"),
+        ("CLIENTS://:9092", "CLIENTS:PLAINTEXT,CLIENTS:SSL"),
+        ("CLIENTS://:9092", "OTHERS:PLAINTEXT"),
+        ("CLIENTS://:9092", "CLIENTS=PLAINTEXT"),
+        ("clients://:9092", "CLIENTS:SSL"),
+        ("PLAINTEXT://:9092", "PLAINTEXT:SASL_SSL"),
+        ("CLIENTS://:9092", ""),
+        ("ssl://:9092", ""),
+        ("plaintext_of_old://:9092", ""),
+    ] {
+        let text = format!("listeners={listeners}\nlistener.security.protocol.map={map}\n");
+        assert!(matches!(outcome(&text, "listeners"), Outcome::NeedsPerson(_)), "{text}");
+        assert_eq!(kafka(&translated(&text), "listeners"), None, "{text}");
+    }
+    for (listeners, map) in [
+        ("clients://:9092", " CLIENTS : plaintext "),
+        ("Plaintext://:9092", ""),
+        ("SSL://:9092", "SSL:PLAINTEXT"),
+    ] {
+        let text = format!("listeners={listeners}\nlistener.security.protocol.map={map}\n");
+        let translation = translated(&text);
+        assert_eq!(kafka(&translation, "listeners"), Some(listeners), "{text}");
+        let planned = plan_text(Path::new("ringlog.toml"), &to_toml(&translation, "server.properties"));
+        assert!(planned.is_ok(), "{text}: {planned:?}");
+    }
+}
+
+#[test]
+fn names_of_listeners_are_the_same_in_any_case() {
+    let text = "listeners=Plaintext://:9092,Quorum://:9093\ncontroller.listener.names=QUORUM\n\
+                advertised.listeners=PLAINTEXT://b1:9092\n";
+    let translation = translated(text);
+    assert_eq!(kafka(&translation, "listeners"), Some("Plaintext://:9092"));
+    assert_eq!(kafka(&translation, "advertised.listeners"), Some("PLAINTEXT://b1:9092"));
+}
+
+/// What a broker without ZooKeeper has in its server.properties, where nobody changed it.
+const COMBINED: &str = "\
+process.roles=broker,controller
+node.id=1
+controller.quorum.bootstrap.servers=localhost:9093
+listeners=PLAINTEXT://:9092,CONTROLLER://:9093
+inter.broker.listener.name=PLAINTEXT
+advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL
+num.network.threads=3
+num.io.threads=8
+socket.send.buffer.bytes=102400
+socket.receive.buffer.bytes=102400
+socket.request.max.bytes=104857600
+log.dirs=/tmp/kraft-combined-logs
+num.partitions=1
+num.recovery.threads.per.data.dir=1
+offsets.topic.replication.factor=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+log.retention.hours=168
+log.segment.bytes=1073741824
+log.retention.check.interval.ms=300000
+security.inter.broker.protocol=PLAINTEXT
+";
+
+#[test]
+fn the_configuration_of_a_broker_without_zookeeper_needs_nobody() {
+    let translation = translated(COMBINED);
+    let needs = |told: &&Told| matches!(told.outcome, Outcome::NeedsPerson(_));
+    assert_eq!(translation.told.iter().find(needs), None);
+    let planned = plan_text(Path::new("ringlog.toml"), &to_toml(&translation, "server.properties")).unwrap();
+    assert_eq!(planned.addresses[0], ["PLAINTEXT://0.0.0.0:9092"]);
+    assert!(matches!(
+        outcome("security.inter.broker.protocol=SSL", "security.inter.broker.protocol"),
+        Outcome::NeedsPerson(_)
+    ));
 }
 
 #[test]

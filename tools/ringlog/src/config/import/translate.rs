@@ -94,6 +94,9 @@ impl Translation {
                 "there is one replica of each partition, so nothing would be accepted with acks=all; it is left at 1"
                     .to_owned(),
             ),
+            "security.inter.broker.protocol" if value.eq_ignore_ascii_case("PLAINTEXT") => {
+                Outcome::LeftOut("there are no connections between brokers: one node has none".to_owned())
+            }
             _ if is_broker_setting(name) => self.carry(name, value),
             _ => left_out(name),
         }
