@@ -81,7 +81,7 @@ class Broker:
         """How often it said what, numbers aside, once it was ready."""
         lines = re.findall(r"^\S+\s+(?:WARN|ERROR) (.*)$", self.said(), re.M)
         kinds = collections.Counter(re.sub(r"\d+", "N", line)[:110] for line in lines)
-        return {kind: count for kind, count in kinds.items() if "ringlog::serve::" not in kind}
+        return {kind: count for kind, count in kinds.most_common() if "ringlog::serve::" not in kind}
 
     def is_running(self):
         return self._process.poll() is None
@@ -96,6 +96,17 @@ class Broker:
         with open(f"/proc/{self.pid}/stat", encoding="ascii") as stat:
             fields = stat.read().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICKS
+
+    def waited_seconds(self):
+        """How long its threads could have run and others had their CPUs, since their starts."""
+        waited = 0
+        for thread in os.listdir(f"/proc/{self.pid}/task"):
+            try:
+                with open(f"/proc/{self.pid}/task/{thread}/schedstat", encoding="ascii") as stat:
+                    waited += int(stat.read().split()[1])
+            except FileNotFoundError:
+                pass  # It has ended meanwhile.
+        return waited / 1e9
 
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.pid}/fd"))

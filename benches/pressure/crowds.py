@@ -11,8 +11,6 @@ from load import FIGURES, Client, bench, customer, fetch, frame, led_by, report
 from verdict import Verdict
 
 API_VERSIONS = ("ApiVersions", 0, {})
-# All figures of a customer; the share of time that its processor was others' says how much of a ratio is the broker's.
-SIDES = FIGURES | {"client waited for a processor": False}
 SETTLE_SECONDS = 3
 
 
@@ -76,9 +74,9 @@ def idle(options):
         verdict.figure("memory a connection, each time, bytes", "", [int(each) for each in grown])
         verdict.figure("processors while all are quiet, without", statistics.median(quiet))
         verdict.bound("processors while all are quiet, with", statistics.median(busy), statistics.median(quiet) + 0.05)
-        verdict.sides(SIDES, beside, without, options.ratio_max)
+        verdict.sides(FIGURES, beside, without, options.ratio_max)
         verdict.bound("orderly stop with all of them there, s", broker.stop(), 10.0)
-        verdict.figure("warnings and errors of the broker", sum(broker.warnings().values()), broker.warnings() or "")
+        verdict.warnings(broker)
         for client in clients:
             client.close()
     return verdict.end()
@@ -124,13 +122,13 @@ def churn(options):
         verdict.bound("too few connections/s for a verdict", max(0.0, options.connections * 0.9 - rate), 0)
         verdict.bound("failed connections", sum(failed for _, failed, *_ in counts), 0)
         verdict.figure("the longest of them, ms", max(longest for _, _, longest, _ in counts) * 1e3)
-        verdict.sides(SIDES, beside, without, options.ratio_max)
+        verdict.sides(FIGURES, beside, without, options.ratio_max)
         verdict.bound("descriptors more than before", settles(broker.descriptors, descriptors) - descriptors, 16)
         verdict.figure("memory before, MiB", before / MIB)
         verdict.figure("most memory, MiB", watch.peak / MIB)
         verdict.bound("memory after, MiB", broker.resident() / MIB, before / MIB + 64)
         verdict.bound("orderly stop, s", broker.stop(), 10.0)
-        verdict.figure("warnings and errors of the broker", sum(broker.warnings().values()), broker.warnings() or "")
+        verdict.warnings(broker)
     return verdict.end()
 
 
@@ -208,11 +206,11 @@ def deaf_to(options, broker, verdict):
     verdict.figure("memory after each burst, MiB", "", [round(each) for each in after])
     # The first bursts find out how much the allocator keeps; a leak would go on.
     verdict.bound("growth from the burst in the middle to the last, MiB", after[-1] - after[len(after) // 2], 32)
-    verdict.sides(SIDES, beside, without, options.ratio_max)
+    verdict.sides(FIGURES, beside, without, options.ratio_max)
     clients = listen_not(options, broker)
     time.sleep(1)
     verdict.bound("orderly stop with all of them there, s", broker.stop(), 10.0)
-    verdict.figure("warnings and errors of the broker", sum(broker.warnings().values()), broker.warnings() or "")
+    verdict.warnings(broker)
     for client in clients:
         client.close()
 

@@ -8,8 +8,8 @@ import struct
 import time
 
 from broker import MIB, Broker, Watch
-from crowds import SIDES, settles
-from load import REPOSITORY, Client, customer, sized, tables
+from crowds import settles
+from load import FIGURES, REPOSITORY, Client, customer, sized, tables
 from verdict import Verdict
 
 TOPIC = "victim"
@@ -186,11 +186,11 @@ def run(options):
             raise SystemExit(f"the broker has ended:\n{broker.said()[-4000:]}")
         verdict.figure("memory before, MiB", before / MIB)
         verdict.bound("most memory, MiB", watch.peak / MIB, before / MIB + options.growth_mib)
-        verdict.sides(SIDES, beside, without, options.ratio_max)
+        verdict.sides(FIGURES, beside, without, options.ratio_max)
         verdict.bound("descriptors more than before", settles(broker.descriptors, descriptors) - descriptors, 16)
         verdict.bound("orderly stop, s", broker.stop(), 10.0)
         verdict.bound("panics in its log", broker.said().count("panicked"), 0)
-        verdict.figure("warnings and errors of the broker", sum(broker.warnings().values()), broker.warnings() or "")
+        verdict.warnings(broker)
     return verdict.end()
 
 

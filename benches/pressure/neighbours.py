@@ -35,7 +35,7 @@ def run(options):
             # Whoever comes first may find the host as the other left it.
             for broker in (beside, without) if turn % 2 else (without, beside):
                 rounds[broker].append(customer(options, broker))
-        figures = FIGURES | {"end to end p99 ms": False, "client waited for a processor": False}
+        figures = FIGURES | {"end to end p99 ms": False}
         verdict.sides(figures, rounds[beside], rounds[without], options.ratio_max)
         verdict.bound("orderly stop beside them, s", beside.stop(), 10.0)
     return verdict.end()

@@ -103,7 +103,7 @@ def run(options):
         verdict.figure("memory after, MiB", broker.resident() / MIB)
         verdict.bound("from the flood's end to an undisturbed lone produce, s", recovered, options.recovery_max)
         verdict.bound("orderly stop, s", broker.stop(), 10.0)
-        verdict.figure("warnings and errors of the broker", sum(broker.warnings().values()), broker.warnings() or "")
+        verdict.warnings(broker)
     return verdict.end()
 
 

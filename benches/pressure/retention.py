@@ -118,7 +118,7 @@ def run(options):
             kept(verdict, name, load)
             heat(options, verdict, name, next((out / name).glob("*.hlog")), deletions)
         verdict.bound("orderly stop, s", broker.stop(), 10.0)
-        verdict.figure("warnings and errors of the broker", sum(broker.warnings().values()), broker.warnings() or "")
+        verdict.warnings(broker)
     return verdict.end()
 
 

@@ -21,6 +21,13 @@ class Verdict:
         if not holds:
             self._broken.append(name)
 
+    def warnings(self, broker):
+        """How often the broker warned, and of what most."""
+        kinds = broker.warnings()
+        self.figure("warnings and errors of the broker", sum(kinds.values()))
+        for kind, count in list(kinds.items())[:5]:
+            self.figure("", count, kind)
+
     def sides(self, figures, beside, without, ratio_max):
         """Medians of rounds beside something and without it, and their ratio for the figures that have a bound."""
         print(f"{'medians of ' + str(len(beside)) + ' rounds in turn':<58}{'without':>12}{'beside':>12}{'ratio':>8}")
