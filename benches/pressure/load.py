@@ -21,6 +21,7 @@ ANSWER_SECONDS = 30
 # says how much of a ratio is the host's.
 FIGURES = {"produce p50 ms": False, "produce p99 ms": True, "end to end p50 ms": False, "end to end p99 ms": True}
 FIGURES |= {"client waited for a processor": False, "broker waited for a processor": False}
+FIGURES |= {"processors in use by the broker": False}
 
 
 def bench(options, broker, *words):
@@ -50,9 +51,10 @@ def customer(options, broker, seconds=None):
     """One customer's latencies at a modest rate. Nothing of what was acknowledged to it may be lost."""
     words = ["--rate", options.rate, "--duration", f"{seconds or options.seconds}s", "--warmup", "1s"]
     words += ["--producers", 1, "--consumers", 1]
-    start, waited = time.monotonic(), broker.waited_seconds()
+    start, waited, used = time.monotonic(), broker.waited_seconds(), broker.processor_seconds()
     load = report(bench(options, broker, *words))["phases"][0]["load"]
-    waited = (broker.waited_seconds() - waited) / (time.monotonic() - start)
+    took = time.monotonic() - start
+    waited, used = (broker.waited_seconds() - waited) / took, (broker.processor_seconds() - used) / took
     verdict = load["verdict"]
     if verdict["lost"] or verdict["repeated"] or verdict["corrupt"] or load["failed"] or not load["is_drained"]:
         raise SystemExit(f"the customer wasn't served: {verdict}, failed {load['failed']}: {load['first_failure']}")
@@ -62,6 +64,7 @@ def customer(options, broker, seconds=None):
             told[f"{name} {part} ms"] = latency[part] / 1e6
     told["client waited for a processor"] = load["processors"]["waiting"]
     told["broker waited for a processor"] = waited
+    told["processors in use by the broker"] = used
     return told
 
 
