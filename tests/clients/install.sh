@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what the tests with real clients need: a C compiler (for librdkafka), kcat, strace, Java and Node from the
+# Installs what the tests with real clients and full drives need: a C compiler (for librdkafka), kcat, strace, mkfs.ext4, Java and Node from the
 # system's packages, as root and only those that are missing; the Python, JavaScript and Java clients, and an Apache Kafka to
 # compare with, into clients/ of cargo's target folder. Nothing else is touched, and what is there needs no network.
 set -euo pipefail
@@ -9,6 +9,7 @@ missing=()
 for program in kcat strace; do
     command -v "$program" >/dev/null || missing+=("$program")
 done
+command -v mkfs.ext4 >/dev/null || missing+=(e2fsprogs)
 { command -v node && command -v npm; } >/dev/null || missing+=(nodejs npm)
 { command -v java && command -v javac; } >/dev/null || missing+=(default-jdk-headless)
 command -v mvn >/dev/null || missing+=(maven)

@@ -53,20 +53,26 @@ class Broker:
         raise SystemExit(f"FAILED: {self.name} {why}; its log ends in\n{self.log.read_text()[-3000:]}")
 
 
-def start_ringlog(binary, folder, advertise=None, settings=None):
-    """Ringlog as one broker, which a Kafka is: with one shard, or with two behind one port where RINGLOG_ROUTING says `node`."""
+def routings(*otherwise):
+    """The ways to reach partitions that are asked for: RINGLOG_ROUTING's, or else these."""
+    told = os.environ.get("RINGLOG_ROUTING")
+    return [told] if told else list(otherwise)
+
+
+def start_ringlog(binary, folder, advertise=None, settings=None, routing=None):
+    """Ringlog as one broker, which a Kafka is: one shard, or two behind one port (`node`)."""
+    routing = routing or routings("shard")[0]
     folder = Path(folder)
     folder.mkdir(parents=True)
     lines = "".join(f'"{name}" = {value}\n' for name, value in ({**SETTINGS, **STRICT} if settings is None else settings).items())
     (folder / "ringlog.toml").write_text(f"[kafka]\n{lines}")
     data = ["--data-dir", str(folder / "data"), "--config", str(folder / "ringlog.toml")]
     subprocess.run([binary, "format", *data], check=True, capture_output=True)
-    routing = os.environ.get("RINGLOG_ROUTING", "shard")
     cpus = "0,1" if routing == "node" else "0"
     command = [binary, "serve", "--json", "--listen", "127.0.0.1:0", "--routing", routing, "--cpus", cpus, *data]
     if advertise:
         command += ["--advertise", advertise]
-    broker = Broker("Ringlog", command, folder)
+    broker = Broker(f"Ringlog ({routing})", command, folder)
     line = broker.process.stdout.readline()
     if not line:
         broker.fail("ended before it was ready")

@@ -87,8 +87,8 @@ def compare(kafka, ringlog):
     return sorted(found.values(), key=lambda one: (one.case, one.place))
 
 
-def judge(differences, expectations):
-    """Answers the differences that no row expects, and the rows that expect what didn't come."""
+def unexpected(differences, expectations):
+    """The differences that no row expects. Rows that expect one are marked as used."""
     new = []
     for one in differences:
         rows = [row for row in expectations if row.matches(one)]
@@ -96,4 +96,4 @@ def judge(differences, expectations):
             row.used = True
         if not rows:
             new.append(one)
-    return new, [row for row in expectations if not row.used]
+    return new

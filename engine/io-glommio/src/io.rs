@@ -19,7 +19,7 @@ use crate::blocking::Pool;
 use crate::buffered::{self, BufferedFile};
 use crate::file::{GlommioBuffer, GlommioBytes, GlommioFile};
 use crate::listener::{self, GlommioListener};
-use crate::send_file::GlommioSendFile;
+use crate::send_file::{CarriedFile, GlommioSendFile};
 use crate::stream::GlommioStream;
 use crate::task::GlommioTask;
 use crate::{clock, direct, folder, shrink, turn};
@@ -153,6 +153,10 @@ impl Io for GlommioIo {
 
     async fn open_send_file(&self, path: &Path) -> io::Result<GlommioSendFile> {
         GlommioSendFile::open(self.shard.pool.clone(), path).await
+    }
+
+    fn carried_file(&self, carried: CarriedFile) -> GlommioSendFile {
+        GlommioSendFile::taken(self.shard.pool.clone(), carried)
     }
 
     async fn read_file(&self, path: &Path, bytes_max: usize) -> io::Result<Vec<u8>> {

@@ -57,7 +57,7 @@ pub use file::{GlommioBuffer, GlommioBytes, GlommioFile};
 pub use io::GlommioIo;
 pub use listener::GlommioListener;
 pub use panic::abort_on_panic;
-pub use send_file::GlommioSendFile;
+pub use send_file::{CarriedFile, GlommioSendFile};
 pub use start_error::StartError;
 pub use stream::{GlommioCloser, GlommioStream, GlommioStreamReader, GlommioStreamWriter};
 pub use task::GlommioTask;

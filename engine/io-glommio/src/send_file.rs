@@ -25,7 +25,15 @@ pub struct GlommioSendFile {
     pool: Pool,
 }
 
+/// A file on its way to another shard.
+#[derive(Debug)]
+pub struct CarriedFile(Arc<File>);
+
 impl GlommioSendFile {
+    pub(crate) fn taken(pool: Pool, CarriedFile(file): CarriedFile) -> Self {
+        Self { file, pool }
+    }
+
     pub(crate) async fn open(pool: Pool, path: &Path) -> io::Result<Self> {
         let path = path.to_owned();
         let file = pool.run(move || File::open(path)).await?;
@@ -79,6 +87,12 @@ impl GlommioSendFile {
 }
 
 impl SendFile for GlommioSendFile {
+    type Carried = CarriedFile;
+
+    fn carried(&self) -> CarriedFile {
+        CarriedFile(Arc::clone(&self.file))
+    }
+
     fn resident(&self, position: u64, bytes: u64) -> u64 {
         let mut found = 0;
         while found < bytes {

@@ -99,6 +99,12 @@ pub trait DirectFile: 'static {
 ///
 /// Only bytes that never change again are sent. Cloning shares the descriptor.
 pub trait SendFile: Clone + 'static {
+    /// The file on its way to another shard of the process. It stays open, and keeps its bytes when its name is removed.
+    type Carried: Send + 'static;
+
+    /// The same open file, for another shard: see [`Io::carried_file`](crate::Io::carried_file).
+    fn carried(&self) -> Self::Carried;
+
     /// How many bytes from `position` on are in the page cache, at most `bytes`. Costs about a microsecond, never
     /// blocks.
     fn resident(&self, position: u64, bytes: u64) -> u64;

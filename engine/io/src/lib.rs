@@ -126,6 +126,9 @@ pub trait Io: Clone + 'static {
     /// As the system says.
     fn open_send_file(&self, path: &Path) -> impl Future<Output = io::Result<Self::SendFile>>;
 
+    /// A file that another shard of the process has open.
+    fn carried_file(&self, carried: <Self::SendFile as SendFile>::Carried) -> Self::SendFile;
+
     /// Reads a small file whole, at most `bytes_max` bytes.
     ///
     /// # Errors

@@ -7,7 +7,9 @@
 //! ```
 //!
 //! A request whose partitions are all the front's own takes the ordinary path; one whose partitions are all another
-//! shard's goes there as it came, and its answer comes back as it is to be sent.
+//! shard's goes there as it came, and its answer comes back as it is to be sent. But a fetch: owners say what there is of
+//! each partition, and the front writes the answer around it. Records in memory are copied on this way; those in files
+//! stay there, and the file is handed over as it is open.
 //!
 //! What holds:
 //! - Each client's requests have one way to each owner (an inbox), made when it is first needed, closed with the
@@ -21,9 +23,9 @@
 //! - An owner that doesn't answer fails its own partitions.
 
 mod ask;
+mod carry;
 mod divide;
 pub(crate) mod fetch;
-mod flatten;
 pub(crate) mod gather;
 mod link;
 mod lists;
@@ -36,6 +38,7 @@ pub(crate) use owner::accept;
 
 use engine_io::{Io, ReplySlot};
 
+use self::carry::CarriedPartition;
 use crate::connection::Connection;
 use crate::response::CloseReason;
 use crate::shard::Shard;
@@ -64,6 +67,12 @@ pub(crate) enum Answer {
     Frame {
         bytes: Vec<u8>,
         /// Dropped when the client has taken them: until then their memory is counted at the owner.
+        taken: Option<ReplySlot<()>>,
+    },
+    /// What there is of each partition of a fetch, in order.
+    Fetched {
+        partitions: Vec<CarriedPartition>,
+        /// As above; their files stay as they are until then, too.
         taken: Option<ReplySlot<()>>,
     },
     /// No answer was asked for.

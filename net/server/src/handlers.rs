@@ -17,4 +17,5 @@ pub(crate) mod list_config_resources;
 pub(crate) mod list_offsets;
 pub(crate) mod metadata;
 pub(crate) mod offset_for_leader_epoch;
+mod orders;
 pub(crate) mod produce;

@@ -30,6 +30,8 @@ mod dispatch;
 mod driven;
 mod endpoint;
 mod error_code;
+#[cfg(test)]
+mod examples;
 mod fetch_sessions;
 pub mod format;
 mod forward;

@@ -232,15 +232,7 @@ pub fn assemble(
     let (registered, registration) = reply();
     let mut seats = Vec::new();
     let mut shard_ends = Vec::new();
-    let mut handle = NodeHandle {
-        opened: Vec::new(),
-        registered: Some(registration),
-        commands: Vec::new(),
-        control: stop,
-        ended: ends,
-        shards_left: usize::from(config.shards),
-        control_left: 1,
-    };
+    let mut handle = NodeHandle::new(config.shards, registration, stop, ends);
     let failures = failures(directories.len(), config.shards).into_iter();
     let given = failures.zip(forward::seats(config));
     for (shard, (failures, forward)) in (0..config.shards).map(ShardId).zip(given) {
@@ -293,6 +285,24 @@ pub fn assemble(
 }
 
 impl NodeHandle {
+    /// Of a node whose shards aren't made yet.
+    fn new(
+        shards: u16,
+        registration: Reply<Result<Vec<ListenerTold>, NodeError>>,
+        stop: Sender<()>,
+        ends: Receiver<Ended>,
+    ) -> Self {
+        Self {
+            opened: Vec::new(),
+            registered: Some(registration),
+            commands: Vec::new(),
+            control: stop,
+            ended: ends,
+            shards_left: usize::from(shards),
+            control_left: 1,
+        }
+    }
+
     /// Resolves when every shard serves.
     ///
     /// # Errors

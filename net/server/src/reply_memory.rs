@@ -240,7 +240,9 @@ async fn take_own<I: Io>(
 pub(crate) async fn paid<I: Io>(shard: &Shard<I>, api: ApiKey, response: Response<I>) -> Response<I> {
     let bytes = match &response {
         Response::Reply(reply) if reply.memory.is_none() => reply.bytes_kept(),
-        Response::Reply(_) | Response::Nothing | Response::Close(_) => return response,
+        Response::Reply(_) | Response::Fetched(_) | Response::Nothing | Response::Close(_) => {
+            return response;
+        }
     };
     let memory = if api == ApiKey::Fetch && bytes > SMALL_BYTES {
         reserve_fetched(shard, bytes, bytes).await

@@ -3,6 +3,8 @@
 use core::any::Any;
 
 use engine_io::{Io, SendPiece};
+use engine_store::Read;
+use net_wire::fetch::FetchedPartition;
 use net_wire::{EncodeError, Message};
 
 use crate::reply_memory::{self, Held};
@@ -11,6 +13,8 @@ use crate::reply_memory::{self, Held};
 pub(crate) enum Response<I: Io> {
     /// The client gets this frame.
     Reply(Reply<I>),
+    /// The shard that has the client's socket gets this, and makes the frame.
+    Fetched(Fetched<I>),
     /// The client asked for no answer.
     Nothing,
     /// The client can't be answered in its protocol: what came before is answered, then the connection is closed.
@@ -50,9 +54,6 @@ pub(crate) enum CloseReason {
     /// Other requests or replies hold the shard's memory, and don't let go of it.
     #[error("there was no memory for an answer")]
     NoMemory,
-    /// Records that were found can't be read any more, to be taken to another shard.
-    #[error("records could not be read to be forwarded")]
-    NotReadable,
     /// The shard that is asked for has ended: the broker is stopping.
     #[error("the shard that owns the partitions has stopped")]
     ShardGone,
@@ -84,6 +85,14 @@ pub(crate) enum ReplyPiece<I: Io> {
         /// How long it is.
         bytes: u64,
     },
+}
+
+/// What is answered to a part of a fetch.
+pub(crate) struct Fetched<I: Io> {
+    /// What is said of each partition asked for, in order, and its records, which stay where they are while this lives.
+    pub(crate) partitions: Vec<(FetchedPartition<'static>, Option<Read<I>>)>,
+    /// Their part of the shard's reply memory.
+    pub(crate) memory: Option<Held>,
 }
 
 impl<I: Io> Reply<I> {
@@ -120,7 +129,7 @@ impl<I: Io> Response<I> {
                 reply.memory = Some(memory);
                 Self::Reply(reply)
             }
-            other @ (Self::Nothing | Self::Close(_)) => other,
+            other @ (Self::Fetched(_) | Self::Nothing | Self::Close(_)) => other,
         }
     }
 }

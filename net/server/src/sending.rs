@@ -46,6 +46,7 @@ impl<'m, I: Io> Sending<'m, I> {
                 self.replies.push(reply);
                 None
             }
+            Response::Fetched(_) => unreachable!("only a shard without the client's socket answers so"),
             Response::Nothing => None,
             Response::Close(reason) => Some(reason),
         }

@@ -27,8 +27,18 @@ pub struct Ready {
 pub struct Listener {
     /// Its name.
     pub name: String,
-    /// Where each shard has bound it.
+    /// Where each shard has bound it; the same address for all that share one port.
     pub bound: Vec<SocketAddr>,
+}
+
+impl Listener {
+    /// Each address that it has, once: so many brokers are behind it.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        let mut addresses = self.bound.clone();
+        addresses.dedup();
+        addresses
+    }
 }
 
 /// A shard as a client is told of it.
@@ -96,5 +106,13 @@ mod tests {
         assert_eq!(ready.endpoints[1].broker_id, 1001);
         assert!(ready.log_directories[0].online && ready.log_directories[0].partitions == 3);
         assert_eq!((&*ready.listeners[0].name, ready.listeners[0].bound[1].port()), ("PLAINTEXT", 9093));
+    }
+
+    #[test]
+    fn shards_that_share_a_port_are_behind_one_address() {
+        let bound = |ports: [u16; 2]| ports.map(|port| SocketAddr::from(([127, 0, 0, 1], port))).to_vec();
+        let addresses = |ports| Listener { name: String::new(), bound: bound(ports) }.addresses();
+        assert_eq!(addresses([9092, 9092]), bound([9092, 9092])[..1]);
+        assert_eq!(addresses([9092, 9093]), bound([9092, 9093]));
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use integration::clock::unix_ms;
 use integration::content::Record;
 use integration::rdkafka_load::read_each;
-use integration::{Broker, Content, Shape, content, programs, settings};
+use integration::{Broker, Content, Options, Shape, content, programs, settings};
 
 const TOPIC: &str = "kafkajs";
 const PARTITIONS: i32 = 8;
@@ -13,7 +13,16 @@ const WAIT: Duration = Duration::from_secs(240);
 
 #[test]
 fn every_codec_comes_to_another_client_byte_for_byte() {
-    let broker = Broker::start("kafkajs");
+    pass_on(&Options::new("kafkajs"));
+}
+
+#[test]
+fn a_client_of_one_port_for_all_shards_sees_no_difference() {
+    pass_on(&Options::new("kafkajs-node").with_one_port());
+}
+
+fn pass_on(options: &Options) {
+    let broker = Broker::start_with(options);
     let content = Content { shape: Shape::Binary, first_timestamp_ms: unix_ms() - 3_600_000 };
     let share = content::records_per_codec(settings::records(), PARTITIONS);
     produce(&broker.bootstrap(), content.first_timestamp_ms);

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use engine_io::{BLOCK_BYTES, Buffer, DirectFile, SendFile};
 
@@ -145,7 +146,16 @@ pub struct SimSendFile {
     pub(crate) open: OpenFile,
 }
 
+/// A simulated file on its way to another shard of its machine. The world keeps it open meanwhile.
+pub struct SimCarriedFile(pub(crate) Arc<u64>);
+
 impl SendFile for SimSendFile {
+    type Carried = SimCarriedFile;
+
+    fn carried(&self) -> SimCarriedFile {
+        SimCarriedFile(self.seat.world(|world| world.carry(self.seat.boot, self.open.clone())))
+    }
+
     fn resident(&self, position: u64, bytes: u64) -> u64 {
         let range = position..position.saturating_add(bytes);
         self.seat.disk(|disk, random| disk.file(self.open.file).resident(&range, random))

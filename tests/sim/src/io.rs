@@ -13,7 +13,7 @@ use engine_record::{Instant, Timestamp};
 use crate::buffer::{SimBuffer, SimBytes};
 use crate::disk::{Disk, FileId, OpenFile};
 use crate::executor::{Core, SimTask};
-use crate::file::{SimFile, SimSendFile};
+use crate::file::{SimCarriedFile, SimFile, SimSendFile};
 use crate::network::{SimListener, SimStream};
 use crate::replace::Replacing;
 use crate::seat::{LatencyOf, Seat};
@@ -150,6 +150,11 @@ impl Io for SimIo {
     async fn open_send_file(&self, path: &Path) -> io::Result<SimSendFile> {
         let open = self.open_file(path, OpenMode::Existing).await?;
         Ok(SimSendFile { seat: self.seat.clone(), open })
+    }
+
+    fn carried_file(&self, SimCarriedFile(number): SimCarriedFile) -> SimSendFile {
+        let open = self.seat.world(|world| world.carried(self.seat.boot, *number));
+        SimSendFile { seat: self.seat.clone(), open }
     }
 
     async fn read_file(&self, path: &Path, bytes_max: usize) -> io::Result<Vec<u8>> {

@@ -50,7 +50,7 @@ use crate::executor::{Core, Turn};
 pub use buffer::{SimBuffer, SimBytes};
 pub use disk::{CrashMode, DiskLatency, SimDisk};
 pub use executor::SimTask;
-pub use file::{SimFile, SimSendFile};
+pub use file::{SimCarriedFile, SimFile, SimSendFile};
 pub use io::SimIo;
 pub use network::{NetworkSettings, SimCloser, SimListener, SimNetwork, SimReader, SimStream, SimWriter};
 pub use node::{ClockStep, SimNode};

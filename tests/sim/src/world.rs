@@ -3,10 +3,11 @@
 use core::task::Waker;
 use core::time::Duration;
 use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
 
 use engine_record::Instant;
 
-use crate::disk::Disk;
+use crate::disk::{Disk, OpenFile};
 use crate::network::Network;
 use crate::operation::{Operation, operation};
 use crate::random::Random;
@@ -20,7 +21,15 @@ pub(crate) struct World {
     pub(crate) network: Network,
     trace: Trace,
     agenda: BTreeMap<Due, Entry>,
+    /// Files on their way from shard to shard, by number, each open as long as somebody has the number.
+    carried: BTreeMap<u64, Carried>,
     next_number: u64,
+}
+
+struct Carried {
+    holder: Weak<u64>,
+    boot: Boot,
+    open: OpenFile,
 }
 
 /// A computer: it has a disk and a wall clock, and is started again after each crash.
@@ -66,6 +75,7 @@ impl World {
             network: Network::default(),
             trace: Trace::default(),
             agenda: BTreeMap::new(),
+            carried: BTreeMap::new(),
             next_number: 0,
         }
     }
@@ -74,6 +84,21 @@ impl World {
     pub(crate) const fn number(&mut self) -> u64 {
         self.next_number += 1;
         self.next_number
+    }
+
+    /// Keeps a file open on its way to another shard.
+    pub(crate) fn carry(&mut self, boot: Boot, open: OpenFile) -> Arc<u64> {
+        self.carried.retain(|_, carried| carried.holder.strong_count() > 0);
+        let number = Arc::new(self.number());
+        self.carried.insert(*number, Carried { holder: Arc::downgrade(&number), boot, open });
+        number
+    }
+
+    /// The file that was carried under this number.
+    pub(crate) fn carried(&mut self, boot: Boot, number: u64) -> OpenFile {
+        let carried = self.carried.remove(&number).expect("it is kept until it is taken, and taken once");
+        assert!(carried.boot == boot, "a file is carried within a machine, and through no crash");
+        carried.open
     }
 
     /// Notes that something happens now.
@@ -116,6 +141,7 @@ impl World {
     /// From here on, nothing started before happens any more.
     pub(crate) fn reboot(&mut self, machine: usize) {
         let now = self.now;
+        self.carried.retain(|_, carried| carried.boot.machine != machine);
         let machine = &mut self.machines[machine];
         machine.boot += 1;
         machine.started_at = now;

@@ -1,44 +1,15 @@
 //! `ringlog topic` against a broker of its own.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
+#[path = "harness/broker.rs"]
+mod broker;
 mod harness;
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-/// Ends with the test, however that ends.
-struct Broker {
-    process: Child,
-    address: String,
-}
-
-impl Drop for Broker {
-    fn drop(&mut self) {
-        let _ended_already = self.process.kill();
-        let _ended_already = self.process.wait();
-    }
-}
-
-fn ringlog(folder: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ringlog"));
-    command.current_dir(folder).stdin(Stdio::null());
-    command
-}
-
-fn serve(folder: &Path) -> Broker {
-    let cpu = tuning::usable_cores(Path::new("/")).unwrap().cpus[0].id.to_string();
-    let mut command = ringlog(folder);
-    command.args(["serve", "--json", "--listen", "127.0.0.1:0", "--cpus", &cpu]);
-    let mut process = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let mut ready = String::new();
-    BufReader::new(process.stdout.take().unwrap()).read_line(&mut ready).unwrap();
-    let ready: Value = serde_json::from_str(&ready).unwrap();
-    let address = ready["endpoints"][0]["address"].as_str().unwrap().to_owned();
-    Broker { process, address }
-}
+use broker::{Broker, ringlog, serve};
 
 /// Exit code, what was printed and what was complained of.
 fn topic(broker: &Broker, folder: &Path, words: &[&str]) -> (i32, String, String) {

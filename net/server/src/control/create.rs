@@ -94,24 +94,14 @@ fn target(image: &Image, broker: i32) -> Result<ReplicaTarget, ControlError> {
 
 #[cfg(test)]
 mod tests {
-    use replication::metadata::commands::{Command, Incarnation, RegisterNode};
-    use replication::metadata::image::ClusterId;
+    use replication::metadata::commands::Command;
     use replication::metadata::reply::AssignmentError;
 
     use super::*;
+    use crate::examples::cluster;
 
     fn image() -> Image {
-        let mut image = Image::new(ClusterId([1; 16]));
-        let register = RegisterNode {
-            node: NodeId(1),
-            directory_id: 1,
-            incarnation: Incarnation(1),
-            shards: 2,
-            endpoints: Vec::new(),
-            clean_start: true,
-        };
-        image.apply(1, &Command::RegisterNode(register));
-        image
+        cluster([1], 2)
     }
 
     fn wish(name: &str, placement: Placement) -> NewTopic {

@@ -47,25 +47,16 @@ fn place(
 #[cfg(test)]
 mod tests {
     use engine_record::{NodeId, ShardId, TopicId};
-    use replication::metadata::commands::{Command, CreateTopic, Incarnation, RegisterNode};
-    use replication::metadata::image::ClusterId;
+    use replication::metadata::commands::{Command, CreateTopic};
     use replication::metadata::lanes::Lane;
     use replication::metadata::reply::Reply;
 
     use super::*;
+    use crate::examples::cluster;
 
     /// Node 1 with two shards, and a topic with one partition on its shard 1.
     fn image() -> Image {
-        let mut image = Image::new(ClusterId([1; 16]));
-        let register = RegisterNode {
-            node: NodeId(1),
-            directory_id: 1,
-            incarnation: Incarnation(1),
-            shards: 2,
-            endpoints: Vec::new(),
-            clean_start: true,
-        };
-        image.apply(1, &Command::RegisterNode(register));
+        let mut image = cluster([1], 2);
         let lane = Lane::new(1).unwrap();
         let partitions = vec![PartitionAssignment { replicas: vec![NodeId(1)], lane }];
         let topic =

@@ -4,23 +4,23 @@
 
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::Range;
 use std::rc::Rc;
 
 use engine_io::{Io, SendPiece};
 use engine_record::ShardId;
 use net_wire::fetch::{FetchFrame, FetchResponseWriter, FetchedPartition, Piece};
-use net_wire::messages::FetchResponse;
-use net_wire::messages::fetch::{FetchPartition, FetchRequest, FetchTopic, PartitionData};
+use net_wire::messages::fetch::{FetchPartition, FetchRequest, FetchTopic};
 use net_wire::{EncodeError, ErrorCode, TopicRef, Uuid};
 
 use super::Answer;
 use super::ask::{Begun, answered_together, ask, owners};
+use super::carry::{Carried, CarriedPartition};
 use super::divide::{ByTopic, Divided, Size, divide, join, within};
-use super::request::{NO_ANSWER, decode, frame, reply_of};
+use super::request::{NO_ANSWER, frame};
 use crate::dispatch::Request;
+use crate::endpoint::Endpoint;
 use crate::fetch_sessions::{Outcome, Told};
-use crate::handlers::fetch::{Answering, answer_error, choose, counts, limit_of, start};
+use crate::handlers::fetch::{Answering, ENDPOINTS_FROM, answer_error, choose, counts, limit_of, start};
 use crate::response::{CloseReason, Reply, ReplyPiece, Response};
 use crate::shard::Shard;
 use crate::turns::Turns;
@@ -40,13 +40,8 @@ pub(crate) async fn answer<I: Io>(
     wanted: &[Wanted<'_>],
 ) -> Result<Option<Response<I>>, CloseReason> {
     let divided = divided(shard, wanted).await;
-    let only = divided.only_owner();
-    if divided.parts.is_empty() || only == Some(shard.id()) {
+    if divided.parts.is_empty() || divided.only_owner() == Some(shard.id()) {
         return Ok(None);
-    }
-    let is_without_session = matches!(answering, Answering::Whole) && asked.session_id == 0;
-    if let Some(owner) = only.filter(|_| is_without_session) {
-        return whole(shard, request, owner).await.map(Some);
     }
     let parts = ask_all(shard, request, asked, &divided).await?;
     let answers = answered_together(&request.connection, parts).await;
@@ -57,22 +52,6 @@ pub(crate) async fn answer<I: Io>(
 async fn divided<'a, I: Io>(shard: &Shard<I>, wanted: &[Wanted<'a>]) -> Divided<(), Wanted<'a>> {
     let owners = owners(shard, wanted.iter().map(|(topic, asked)| (*topic, asked.partition))).await;
     divide(&vec![((), wanted.to_vec())], owners)
-}
-
-/// The whole request goes to its owner as it came, and its answer to the client.
-async fn whole<I: Io>(
-    shard: &Shard<I>,
-    request: &Request<I>,
-    owner: ShardId,
-) -> Result<Response<I>, CloseReason> {
-    let sent = ask(shard, &request.connection, owner, request.frame().to_vec()).await;
-    let part = sent.ok_or(CloseReason::ShardGone)?.beginning();
-    let mut answers = answered_together(&request.connection, BTreeMap::from([(owner, part)])).await;
-    match answers.remove(&owner) {
-        Some(Answer::Frame { bytes, taken }) => Ok(Response::Reply(reply_of(shard, bytes, taken))),
-        Some(Answer::Nothing) | None => Err(CloseReason::ShardGone),
-        Some(Answer::Close(reason)) => Err(reason),
-    }
 }
 
 async fn ask_all<I: Io>(
@@ -135,63 +114,27 @@ fn topics<'w, 'a: 'w>(wanted: impl Iterator<Item = &'w Wanted<'a>>) -> Vec<Fetch
     topics
 }
 
-/// A frame of an owner, and its memory there.
-struct Said {
-    frame: Rc<Vec<u8>>,
-    taken: Option<Box<dyn Any>>,
+/// What there is of a partition that nobody says anything of.
+fn missing(index: i32) -> CarriedPartition {
+    let told = FetchedPartition {
+        partition_index: index,
+        error_code: NO_ANSWER,
+        high_watermark: -1,
+        ..FetchedPartition::default()
+    };
+    CarriedPartition { told, records: Vec::new() }
 }
 
-/// What an owner says of a partition, and in which frame.
-struct Found<'s> {
-    data: PartitionData<'s>,
-    frame: Option<&'s Rc<Vec<u8>>>,
-}
-
-impl Found<'_> {
-    fn missing(index: i32) -> Self {
-        let data = PartitionData {
-            partition_index: index,
-            error_code: NO_ANSWER,
-            high_watermark: -1,
-            ..PartitionData::default()
-        };
-        Self { data, frame: None }
-    }
-
-    fn bytes(&self) -> usize {
-        self.data.records.map_or(0, <[u8]>::len)
-    }
-
+impl CarriedPartition {
     fn size(&self, asked: &FetchPartition) -> Size {
         let bytes_max = u64::try_from(asked.partition_max_bytes).unwrap_or(0);
-        Size { bytes: self.bytes() as u64, bytes_max }
+        Size { bytes: self.bytes(), bytes_max }
     }
 
     fn outcome(&self) -> Outcome {
-        let told = Told { high_watermark: self.data.high_watermark, log_start: self.data.log_start_offset };
-        let told = self.data.error_code.is_none().then_some(told);
+        let told = Told { high_watermark: self.told.high_watermark, log_start: self.told.log_start_offset };
+        let told = self.told.error_code.is_none().then_some(told);
         Outcome { told, has_records: self.bytes() > 0 }
-    }
-
-    /// Where the records lie in their frame.
-    fn place(&self) -> Option<(Rc<Vec<u8>>, Range<usize>)> {
-        let (frame, records) = (self.frame?, self.data.records?);
-        let from = records.as_ptr().addr() - frame.as_ptr().addr();
-        Some((Rc::clone(frame), from..from + records.len()))
-    }
-
-    fn on_wire(&self) -> FetchedPartition<'_> {
-        let PartitionData { partition_index, error_code, high_watermark, .. } = self.data;
-        FetchedPartition {
-            partition_index,
-            error_code,
-            high_watermark,
-            last_stable_offset: self.data.last_stable_offset,
-            log_start_offset: self.data.log_start_offset,
-            aborted_transactions: self.data.aborted_transactions.as_deref(),
-            preferred_read_replica: self.data.preferred_read_replica,
-            ..FetchedPartition::default()
-        }
     }
 }
 
@@ -205,21 +148,14 @@ async fn respond<I: Io>(
     wanted: &[Wanted<'_>],
     (divided, answers): (&Divided<(), Wanted<'_>>, BTreeMap<ShardId, Answer>),
 ) -> Result<Response<I>, CloseReason> {
-    let mut said = frames(answers);
-    let mut found = BTreeMap::new();
-    for (owner, Said { frame, .. }) in &said {
-        let response: FetchResponse<'_> = decode(frame, request.api, request.version)?;
-        let partitions = response.responses.into_iter().flat_map(|topic| topic.partitions);
-        let partitions = partitions.map(|data| Found { data, frame: Some(frame) });
-        found.insert(*owner, partitions.collect::<VecDeque<_>>());
-    }
-    let missing = |_topic: usize, at: usize| Found::missing(wanted[at].1.partition);
-    let mut found = join(&divided.owners, found, missing).pop().unwrap_or_default();
+    let (said, taken) = said(answers);
+    let missing = |_topic: usize, at: usize| missing(wanted[at].1.partition);
+    let mut found = join(&divided.owners, said, missing).pop().unwrap_or_default();
     let sizes: Vec<_> = wanted.iter().zip(&found).map(|((_, asked), found)| found.size(asked)).collect();
     for (found, fits) in found.iter_mut().zip(within(limit_of(shard, asked).into(), &sizes)) {
         if !fits {
             // They come with a later fetch.
-            found.data.records = None;
+            found.records = Vec::new();
         }
     }
     let came = wanted.iter().zip(&found).map(|((topic, asked), found)| (*topic, *asked, found.outcome()));
@@ -227,60 +163,79 @@ async fn respond<I: Io>(
         Ok(chosen) => chosen,
         Err(error) => return Ok(answer_error(request, error)?),
     };
-    let told = to_tell.of(wanted.iter().zip(&found).map(|((topic, _), found)| (*topic, found)).collect());
-    let mut reply = written(shard, request, session_id, &told).await?;
+    let told = wanted.iter().map(|(topic, _)| *topic).zip(found).collect();
+    let told = to_tell.of(told);
     // What is large is counted at its owner, and waits for no memory here.
-    let here = said.values().filter(|said| said.taken.is_none()).map(|said| said.frame.capacity());
-    let heads = told.len() * HEAD_BYTES;
-    reply.memory = Some(shard.reply_memory().count((heads + here.sum::<usize>()) as u64));
-    reply.held.extend(said.values_mut().filter_map(|said| said.taken.take()));
+    let heads = (told.len() * HEAD_BYTES) as u64;
+    let small: u64 = told.iter().map(|(_, found)| found.memory_bytes()).sum();
+    let here = heads + if taken.is_empty() { small } else { 0 };
+    let mut reply = written(shard, request, session_id, told).await?;
+    reply.memory = Some(shard.reply_memory().count(here));
+    reply.held.extend(taken);
     Ok(Response::Reply(reply))
 }
 
-fn frames(answers: BTreeMap<ShardId, Answer>) -> BTreeMap<ShardId, Said> {
-    let frame = |(owner, answer)| match answer {
-        Answer::Frame { bytes, taken } => {
-            let taken = taken.map(|taken| Box::new(taken) as Box<dyn Any>);
-            Some((owner, Said { frame: Rc::new(bytes), taken }))
+type Said = BTreeMap<ShardId, VecDeque<CarriedPartition>>;
+
+/// What each owner says, and what is dropped when the client has taken it.
+fn said(answers: BTreeMap<ShardId, Answer>) -> (Said, Vec<Box<dyn Any>>) {
+    let (mut said, mut all_taken) = (Said::new(), Vec::new());
+    for (owner, answer) in answers {
+        match answer {
+            Answer::Fetched { partitions, taken } => {
+                said.insert(owner, partitions.into());
+                all_taken.extend(taken.map(|taken| Box::new(taken) as Box<dyn Any>));
+            }
+            // Nothing is said of its partitions.
+            Answer::Frame { .. } | Answer::Nothing | Answer::Close(_) => {}
         }
-        Answer::Nothing | Answer::Close(_) => None,
-    };
-    answers.into_iter().filter_map(frame).collect()
+    }
+    (said, all_taken)
 }
 
-/// The response around the records, which stay in the owners' frames.
+/// The response around the records, which stay where they are.
 async fn written<I: Io>(
     shard: &Shard<I>,
     request: &Request<I>,
     session_id: i32,
-    told: &[(TopicRef<'_>, &Found<'_>)],
+    told: Vec<(TopicRef<'_>, CarriedPartition)>,
 ) -> Result<Reply<I>, EncodeError> {
     let mut counts = counts(shard, told.iter().map(|(topic, _)| *topic)).await.into_iter();
     let begin = start(request, ErrorCode::NONE, session_id, counts.len());
     let mut writer = FetchResponseWriter::begin(FetchFrame::default(), &begin)?;
-    let (mut left, mut turns, mut places) = (0, Turns::new(shard.io()), VecDeque::new());
-    for (topic, found) in told {
+    let (mut left, mut turns, mut records) = (0, Turns::new(shard.io()), VecDeque::new());
+    let mut moved_away = false;
+    for (topic, partition) in told {
         turns.step().await;
         if left == 0 {
             left = counts.next().expect("there is a count for every run of a topic");
-            writer.topic(*topic, left)?;
+            writer.topic(topic, left)?;
         }
         left -= 1;
-        writer.partition(&found.on_wire(), found.bytes())?;
-        places.extend(found.place().filter(|(_, range)| !range.is_empty()));
+        moved_away |= partition.told.current_leader.is_some();
+        let bytes = usize::try_from(partition.bytes()).expect("a limit of 32 bits fits a size");
+        writer.partition(&partition.told, bytes)?;
+        records.extend((bytes > 0).then_some(partition.records));
     }
-    Ok(spliced(writer.finish(&[])?, places))
+    let endpoints = shard.endpoints_told_if(moved_away && request.version >= ENDPOINTS_FROM, request);
+    let endpoints: Vec<_> = endpoints.iter().map(Endpoint::on_wire).collect();
+    Ok(spliced(shard.io(), writer.finish(&endpoints)?, records))
 }
 
-fn spliced<I: Io>(frame: FetchFrame, mut places: VecDeque<(Rc<Vec<u8>>, Range<usize>)>) -> Reply<I> {
+fn spliced<I: Io>(io: &I, frame: FetchFrame, mut records: VecDeque<Vec<Carried>>) -> Reply<I> {
     let pieces: Vec<Piece> = frame.pieces().collect();
     let head = Rc::new(frame.head);
-    let piece = |piece| match piece {
-        Piece::Head(range) => ReplyPiece::Memory(SendPiece::Shared(Rc::clone(&head), range)),
-        Piece::Records(_) => {
-            let (frame, range) = places.pop_front().expect("there are records for every splice");
-            ReplyPiece::Memory(SendPiece::Shared(frame, range))
+    let mut spliced = Vec::with_capacity(pieces.len());
+    for piece in pieces {
+        match piece {
+            Piece::Head(range) => {
+                spliced.push(ReplyPiece::Memory(SendPiece::Shared(Rc::clone(&head), range)));
+            }
+            Piece::Records(_) => {
+                let records = records.pop_front().expect("there are records for every splice");
+                spliced.extend(records.into_iter().map(|records| records.taken(io)));
+            }
         }
-    };
-    Reply { pieces: pieces.into_iter().map(piece).collect(), memory: None, held: Vec::new() }
+    }
+    Reply { pieces: spliced, memory: None, held: Vec::new() }
 }

@@ -44,7 +44,9 @@ pub(crate) async fn log_dirs<I: Io>(
                 together.results.extend(said.results);
                 together.error_code = first_error(together.error_code, said.error_code);
             }
-            Some(Answer::Nothing | Answer::Close(_)) | None => together.error_code = NO_ANSWER,
+            Some(Answer::Fetched { .. } | Answer::Nothing | Answer::Close(_)) | None => {
+                together.error_code = NO_ANSWER
+            }
         }
     }
     together.results = merged(together.results);

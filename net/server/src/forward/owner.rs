@@ -7,15 +7,16 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use engine_io::{Io, Receiver, ReplySlot, Task, Tasks, first, reply};
+use engine_store::Read;
 
-use super::flatten::flatten;
+use super::carry::{CarriedPartition, carried, carried_frame};
 use super::{Answer, Forwarded, Hurry, Opening};
 use crate::connection::Connection;
 use crate::dispatch;
 use crate::frame_reader::RequestFrame;
 use crate::reply_memory::{self, Held};
 use crate::reply_queue::PendingReply;
-use crate::response::{CloseReason, Reply, Response};
+use crate::response::{Fetched, Response};
 use crate::shard::Shard;
 
 /// Where the answer to a request that has begun goes, and what hurries it.
@@ -91,28 +92,41 @@ async fn made<I: Io>(
 }
 
 async fn answer<I: Io>(shard: &Shard<I>, response: Response<I>, counted: &Tasks<I>) -> Answer {
-    let mut reply = match response {
-        Response::Reply(reply) => reply,
-        Response::Nothing => return Answer::Nothing,
-        Response::Close(reason) => return Answer::Close(reason),
-    };
-    let Some(bytes) = flatten(shard.io(), &mut reply).await else {
-        return Answer::Close(CloseReason::NotReadable);
-    };
-    let Reply { memory, held, .. } = reply;
-    drop(held);
-    let taken = memory.and_then(|memory| count_until_taken(shard, memory, bytes.capacity() as u64, counted));
-    Answer::Frame { bytes, taken }
+    match response {
+        Response::Reply(mut reply) => {
+            let memory = reply.memory.take();
+            let bytes = carried_frame(shard.io(), reply).await;
+            let taken = memory.and_then(|memory| {
+                count_until_taken(shard, counted, (memory, bytes.capacity() as u64), Vec::new())
+            });
+            Answer::Frame { bytes, taken }
+        }
+        Response::Fetched(fetched) => fetched_answer(shard, fetched, counted).await,
+        Response::Nothing => Answer::Nothing,
+        Response::Close(reason) => Answer::Close(reason),
+    }
 }
 
-/// Counts what is large until the client has taken it.
+async fn fetched_answer<I: Io>(shard: &Shard<I>, fetched: Fetched<I>, counted: &Tasks<I>) -> Answer {
+    let partitions = carried(shard.io(), &fetched).await;
+    let bytes = partitions.iter().map(CarriedPartition::memory_bytes).sum();
+    let has_files = partitions.iter().any(CarriedPartition::has_files);
+    let Fetched { partitions: told, memory } = fetched;
+    let mut reads: Vec<_> = told.into_iter().filter_map(|(_, read)| read.filter(|_| has_files)).collect();
+    // What was copied needn't stay where it was.
+    reads.iter_mut().for_each(|read| read.pieces = Vec::new());
+    let taken = memory.and_then(|memory| count_until_taken(shard, counted, (memory, bytes), reads));
+    Answer::Fetched { partitions, taken }
+}
+
+/// Counts what is large until the client has taken it, and keeps the files that were read as they are as long.
 fn count_until_taken<I: Io>(
     shard: &Shard<I>,
-    mut memory: Held,
-    bytes: u64,
     counted: &Tasks<I>,
+    (mut memory, bytes): (Held, u64),
+    files: Vec<Read<I>>,
 ) -> Option<ReplySlot<()>> {
-    if bytes <= reply_memory::SMALL_BYTES {
+    if bytes <= reply_memory::SMALL_BYTES && files.is_empty() {
         return None;
     }
     memory.set(bytes);
@@ -120,7 +134,7 @@ fn count_until_taken<I: Io>(
     counted.spawn(shard.io(), async move {
         // It is dropped, never answered.
         let _dropped = is_taken.wait().await;
-        drop(memory);
+        drop((memory, files));
     });
     Some(taken)
 }

@@ -74,6 +74,7 @@ async fn start_whole<I: Io>(
     Ok(Box::pin(async move {
         match begun.answered().await {
             Some(Answer::Frame { bytes, taken }) => Response::Reply(reply_of(&shard, bytes, taken)),
+            Some(Answer::Fetched { .. }) => unreachable!("only a fetch is answered so"),
             Some(Answer::Nothing) => Response::Nothing,
             Some(Answer::Close(reason)) => Response::Close(reason),
             None => Response::Close(CloseReason::ShardGone),

@@ -147,6 +147,7 @@ impl Outline {
                 Answer::Frame { bytes, taken } => Response::Reply(reply_of(shard, bytes, taken)),
                 Answer::Nothing => Response::Nothing,
                 Answer::Close(reason) => Response::Close(reason),
+                Answer::Fetched { .. } => unreachable!("only a fetch is answered so"),
             });
         }
         let mut said: BTreeMap<ShardId, VecDeque<M::Done<'_>>> = BTreeMap::new();

@@ -1,11 +1,10 @@
 //! AlterConfigs and IncrementalAlterConfigs: change the topics' own settings, as a whole or by name.
 
-use core::cell::OnceCell;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use engine_io::{Io, together};
+use engine_io::Io;
 use engine_store::ConfigError;
 use net_wire::ErrorCode;
 use net_wire::config_resource::TOPIC;
@@ -21,15 +20,12 @@ use crate::control::channel::ControlError;
 use crate::dispatch::Request;
 use crate::error_code;
 use crate::handlers::config_resource::{ConfigResource, Named, NotNamed};
+use crate::handlers::orders::{carried_out, mentions};
 use crate::hooks::Operation;
 use crate::response::{CloseReason, Response};
 use crate::settings::{SettingError, TOPIC_SETTINGS, TopicSettings, is_list};
 use crate::shard::Shard;
 use crate::turns::Turns;
-
-/// How many changes of one request the controller has at a time: as many as it makes durable at once, and few of the
-/// requests that it takes.
-const AT_ONCE: usize = 32;
 
 /// What a client wants of a resource.
 struct Wish<'a> {
@@ -174,16 +170,13 @@ async fn alter<'a, I: Io>(
     validate_only: bool,
 ) -> Vec<Outcome<'a>> {
     let planned = plan_each_once(shard, request, wishes).await;
-    let altered: Vec<OnceCell<_>> = planned.iter().map(|_| OnceCell::new()).collect();
-    let alterations = planned.iter().zip(&altered).filter_map(|((_, plan), altered)| {
+    let orders = planned.iter().map(|(_, plan)| {
         let alteration = plan.as_ref().ok()?.as_ref().filter(|_| !validate_only)?;
-        Some(async {
-            let _once = altered.set(shard.control().alter_topic(alteration.clone()).await);
-        })
+        Some(shard.control().alter_topic(alteration.clone()))
     });
-    together(AT_ONCE, alterations).await;
-    let outcome = |((resource, plan), altered): ((ConfigResource<'a>, Result<_, Refused>), OnceCell<_>)| {
-        let done = plan.and_then(|_| altered.into_inner().unwrap_or(Ok(())).map_err(Refused::from));
+    let altered = carried_out(shard, None, orders).await;
+    let outcome = |((resource, plan), altered): ((ConfigResource<'a>, Result<_, Refused>), Option<_>)| {
+        let done = plan.and_then(|_| altered.unwrap_or(Ok(())).map_err(Refused::from));
         Outcome { resource, refused: done.err().map(|refused| (refused.code(), refused.to_string())) }
     };
     let mut outcomes = Vec::with_capacity(planned.len());
@@ -201,12 +194,8 @@ async fn plan_each_once<'a, I: Io>(
     request: &Request<I>,
     wishes: &[Wish<'a>],
 ) -> Vec<(ConfigResource<'a>, Result<Option<AlterTopic>, Refused>)> {
-    let mut mentions: BTreeMap<ConfigResource<'_>, usize> = BTreeMap::new();
+    let mut mentions = mentions(shard, wishes.iter().map(|wish| wish.resource)).await;
     let mut turns = Turns::new(shard.io());
-    for wish in wishes {
-        turns.step().await;
-        *mentions.entry(wish.resource).or_default() += 1;
-    }
     let mut planned = Vec::with_capacity(mentions.len());
     for wish in wishes {
         turns.steps(TOPIC_SETTINGS.len()).await;

@@ -1,17 +1,15 @@
 //! CreatePartitions.
 
-use core::cell::OnceCell;
 use core::mem::size_of;
-use core::time::Duration;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use engine_io::{Io, deadline, together};
+use engine_io::Io;
 use net_wire::ErrorCode;
 use net_wire::messages::create_partitions::{
     CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsTopic, CreatePartitionsTopicResult,
 };
 
+use super::orders::{carried_out, end_of, mentions};
 use crate::control::channel::{ControlError, MorePartitions};
 use crate::dispatch::Request;
 use crate::error_code;
@@ -20,10 +18,6 @@ use crate::reply_memory;
 use crate::response::{CloseReason, Response};
 use crate::shard::Shard;
 use crate::turns::Turns;
-
-/// How many topics of one request the controller has at a time: as many as it makes durable at once, and few of the
-/// requests that it takes.
-const AT_ONCE: usize = 32;
 
 /// Why a topic has no more partitions than before.
 #[derive(Debug, thiserror::Error)]
@@ -59,17 +53,10 @@ pub(crate) async fn handle<I: Io>(
 ) -> Result<Response<I>, CloseReason> {
     let asked: CreatePartitionsRequest<'_> = request.decode()?;
     let wishes = each_once(shard, request, &asked).await;
-    let created: Vec<OnceCell<_>> = wishes.iter().map(|_| OnceCell::new()).collect();
-    let creations = wishes.iter().zip(&created).filter_map(|((_, wish), created)| {
-        let more = wish.as_ref().ok()?;
-        Some(async {
-            let _once = created.set(shard.control().create_partitions(more.clone()).await);
-        })
-    });
-    let timeout = Duration::from_millis(u64::try_from(asked.timeout_ms).unwrap_or(0));
-    let until = request.received_at.after(timeout);
-    // What isn't finished then says so.
-    let _in_time = deadline(shard.io(), until, together(AT_ONCE, creations)).await;
+    let orders =
+        wishes.iter().map(|(_, wish)| Some(shard.control().create_partitions(wish.as_ref().ok()?.clone())));
+    // What isn't finished in time says so.
+    let created = carried_out(shard, Some(end_of(request, asked.timeout_ms)), orders).await;
     // Where there is none, the partitions are there all the same.
     let bytes = answer_bytes(request, wishes.len());
     let memory = reply_memory::reserve_list(shard, bytes).await.ok_or(CloseReason::NoMemory)?;
@@ -77,7 +64,7 @@ pub(crate) async fn handle<I: Io>(
     let mut turns = Turns::new(shard.io());
     for ((name, wish), created) in wishes.into_iter().zip(created) {
         turns.step().await;
-        let done = wish.and_then(|_| created.into_inner().ok_or(Refused::TimedOut)?.map_err(Refused::from));
+        let done = wish.and_then(|_| created.ok_or(Refused::TimedOut)?.map_err(Refused::from));
         outcomes.push((name, done.err().map(|refused| (refused.code(), refused.to_string()))));
     }
     let results = outcomes.iter().map(answer).collect();
@@ -100,12 +87,8 @@ async fn each_once<'a, I: Io>(
     request: &Request<I>,
     asked: &CreatePartitionsRequest<'a>,
 ) -> Wishes<'a> {
-    let mut mentions: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut mentions = mentions(shard, asked.topics.iter().map(|topic| topic.name)).await;
     let mut turns = Turns::new(shard.io());
-    for topic in &asked.topics {
-        turns.step().await;
-        *mentions.entry(topic.name).or_default() += 1;
-    }
     let mut wishes = Vec::with_capacity(mentions.len());
     for topic in &asked.topics {
         turns.steps(1 + topic.assignments.as_ref().map_or(0, Vec::len)).await;

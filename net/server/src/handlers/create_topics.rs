@@ -1,12 +1,10 @@
 //! CreateTopics.
 
-use core::cell::OnceCell;
 use core::mem::size_of;
-use core::time::Duration;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use engine_io::{Io, deadline, together};
+use engine_io::Io;
 use engine_store::ConfigError;
 use net_wire::messages::create_topics::{
     CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfigs, CreatableTopicResult,
@@ -14,6 +12,7 @@ use net_wire::messages::create_topics::{
 };
 use net_wire::{ErrorCode, Uuid};
 
+use super::orders::{carried_out, end_of, mentions};
 use crate::control::channel::{ControlError, CreatedTopic, NewTopic, Placement};
 use crate::dispatch::Request;
 use crate::error_code;
@@ -28,10 +27,6 @@ use crate::turns::Turns;
 
 /// What stands for "the broker's default" in a count.
 const DEFAULT: i32 = -1;
-
-/// How many topics of one request the controller has at a time: as many as it makes durable at once, and few of the
-/// requests that it takes.
-const AT_ONCE: usize = 32;
 
 /// A topic as the controller is to make it.
 struct Wish {
@@ -100,17 +95,10 @@ pub(crate) async fn handle<I: Io>(
 ) -> Result<Response<I>, CloseReason> {
     let asked: CreateTopicsRequest<'_> = request.decode()?;
     let wishes = wishes(shard, request, &asked).await;
-    let created: Vec<OnceCell<_>> = wishes.iter().map(|_| OnceCell::new()).collect();
-    let creations = wishes.iter().zip(&created).filter_map(|((_, wish), created)| {
-        let new = &wish.as_ref().ok()?.new;
-        Some(async {
-            let _once = created.set(shard.control().create_topic(new.clone()).await);
-        })
-    });
-    let timeout = Duration::from_millis(u64::try_from(asked.timeout_ms).unwrap_or(0));
-    let until = request.received_at.after(timeout);
-    // What isn't finished then says so.
-    let _in_time = deadline(shard.io(), until, together(AT_ONCE, creations)).await;
+    let orders =
+        wishes.iter().map(|(_, wish)| Some(shard.control().create_topic(wish.as_ref().ok()?.new.clone())));
+    // What isn't finished in time says so.
+    let created = carried_out(shard, Some(end_of(request, asked.timeout_ms)), orders).await;
     // Where there is none, the topics are there all the same: a client that asks again is told so.
     let bytes = answer_bytes(request, &wishes);
     let memory = reply_memory::reserve_list(shard, bytes).await.ok_or(CloseReason::NoMemory)?;
@@ -118,7 +106,7 @@ pub(crate) async fn handle<I: Io>(
     let mut turns = Turns::new(shard.io());
     for ((name, wish), created) in wishes.into_iter().zip(created) {
         turns.steps(TOPIC_SETTINGS.len()).await;
-        let outcome = wish.and_then(|wish| outcome(&shard.config().broker, &wish, created.into_inner()));
+        let outcome = wish.and_then(|wish| outcome(&shard.config().broker, &wish, created));
         outcomes.push((name, outcome.map_err(|refused| (refused.code(), refused.to_string()))));
     }
     let topics = outcomes.iter().map(|(name, outcome)| answer(name, outcome)).collect();
@@ -146,12 +134,8 @@ async fn wishes<'a, I: Io>(
     request: &Request<I>,
     asked: &CreateTopicsRequest<'a>,
 ) -> Vec<(&'a str, Result<Wish, Refused>)> {
-    let mut named: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut named = mentions(shard, asked.topics.iter().map(|topic| topic.name)).await;
     let mut turns = Turns::new(shard.io());
-    for topic in &asked.topics {
-        turns.step().await;
-        *named.entry(topic.name).or_default() += 1;
-    }
     let mut wishes = Vec::with_capacity(named.len());
     for topic in &asked.topics {
         turns.step().await;

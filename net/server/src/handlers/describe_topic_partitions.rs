@@ -197,46 +197,8 @@ fn describe(image: &Image, index: i32, partition: &Partition) -> DescribeTopicPa
 
 #[cfg(test)]
 mod tests {
-    use engine_record::{LeaderEpoch, NodeId, TopicId};
-    use replication::metadata::commands::{Command, Incarnation, RegisterNode};
-    use replication::metadata::image::ClusterId;
-    use replication::metadata::lanes::Lane;
-
     use super::*;
-
-    fn image(nodes: i32) -> Image {
-        let mut image = Image::new(ClusterId([1; 16]));
-        for (index, node) in (1..).zip(0..nodes) {
-            let register = RegisterNode {
-                node: NodeId(node),
-                directory_id: 1,
-                incarnation: Incarnation(1),
-                shards: 1,
-                endpoints: Vec::new(),
-                clean_start: true,
-            };
-            image.apply(index, &Command::RegisterNode(register));
-        }
-        image
-    }
-
-    fn topic(partitions: usize, replicas: i32) -> Topic {
-        let nodes: Vec<NodeId> = (0..replicas).map(NodeId).collect();
-        let partition = Partition {
-            replicas: nodes.clone(),
-            isr: nodes,
-            leader: Some(NodeId(0)),
-            leader_epoch: LeaderEpoch(1),
-            partition_epoch: 1,
-            lane: Lane::default(),
-        };
-        Topic {
-            id: TopicId([7; 16]),
-            name: "x".repeat(249),
-            partitions: vec![partition; partitions],
-            configs: std::collections::BTreeMap::new(),
-        }
-    }
+    use crate::examples::{cluster, topic};
 
     /// The bytes of what is made for the row, and of it encoded twice.
     fn bytes_made(image: &Image, row: &Row<'_>) -> usize {
@@ -259,7 +221,7 @@ mod tests {
     #[test]
     fn no_topic_takes_more_than_is_expected() {
         for (partitions, replicas) in [(1, 1), (1_000, 1), (2_000, 3), (1_000, 5), (50, 100)] {
-            let (image, topic) = (image(replicas), topic(partitions, replicas));
+            let (image, topic) = (cluster(0..replicas, 1), topic(partitions, replicas));
             let row = Row { name: &topic.name, found: Some((&topic, 0..partitions)) };
             let (made, expected) = (bytes_made(&image, &row) as u64, row_bytes(&row));
             // Beside the topic, a frame has some bytes of its own.
@@ -267,6 +229,6 @@ mod tests {
         }
         let name = "x".repeat(249);
         let unknown = Row { name: &name, found: None };
-        assert!(bytes_made(&image(1), &unknown) as u64 <= row_bytes(&unknown) + 100);
+        assert!(bytes_made(&cluster([0], 1), &unknown) as u64 <= row_bytes(&unknown) + 100);
     }
 }

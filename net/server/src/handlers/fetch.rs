@@ -26,7 +26,7 @@ use crate::forward;
 use crate::hooks::{Decision, Operation, Resource, authorize};
 use crate::partition::{AnyOf, Partition};
 use crate::reply_memory::{self, Held};
-use crate::response::{CloseReason, Reply, ReplyPiece, Response};
+use crate::response::{self, CloseReason, Reply, ReplyPiece, Response};
 use crate::settings::FETCH_BYTES_MAX;
 use crate::shard::{NotServed, Shard};
 use crate::turns::Turns;
@@ -42,7 +42,7 @@ const TOPIC_ID_FROM: i16 = 13;
 /// From this version on the answer can say what is wrong with the request as a whole.
 const REQUEST_ERROR_FROM: i16 = 7;
 /// From this version on the answer names leaders' addresses.
-const ENDPOINTS_FROM: i16 = 16;
+pub(crate) const ENDPOINTS_FROM: i16 = 16;
 
 /// No fetch waits longer, whatever it asks for: it holds its request's memory, and an early answer is always right.
 const WAIT_MAX: Duration = Duration::from_secs(60);
@@ -377,18 +377,17 @@ async fn read_all<'a, I: Io>(
         {
             nothing_yet = false;
             left = left.saturating_sub(read.bytes);
-            room = room.saturating_sub(bytes_kept(read, request.connection.is_forwarded()));
+            room = room.saturating_sub(bytes_kept(read));
         }
         fetched.push(Fetched { topic: partition.topic, asked: partition.partition, outcome });
     }
     Answer { fetched, memory, is_cut }
 }
 
-/// What an answer with these records keeps in memory: of those in files nothing, unless they are to be copied.
-fn bytes_kept<I: Io>(read: &Read<I>, are_copied: bool) -> u64 {
+/// What an answer with these records keeps in memory: of those in files nothing.
+fn bytes_kept<I: Io>(read: &Read<I>) -> u64 {
     let kept = |piece: &StorePiece<I>| match piece {
         StorePiece::Memory(piece) => reply_memory::bytes_kept(piece),
-        StorePiece::File { bytes, .. } if are_copied => *bytes,
         StorePiece::File { .. } => 0,
     };
     read.pieces.iter().map(kept).sum()
@@ -420,6 +419,9 @@ async fn respond<I: Io>(
     answering: Answering<'_>,
     answer: Answer<'_, I>,
 ) -> Result<Response<I>, EncodeError> {
+    if request.connection.is_forwarded() {
+        return Ok(Response::Fetched(part(request, asked, answer)));
+    }
     let came = answer.fetched.iter().map(Fetched::came);
     let (session_id, told) = match choose(shard, request, answering, came).await {
         Ok(chosen) => chosen,
@@ -443,7 +445,7 @@ async fn respond<I: Io>(
         let index = partition.index();
         match partition.outcome {
             Ok(read) => {
-                writer.partition(&found(index, &read, asked.isolation_level), bytes(&read))?;
+                writer.partition(&found(index, &read, asked), bytes(&read))?;
                 reads.extend((read.bytes > 0).then_some(read));
             }
             Err(why) => {
@@ -454,8 +456,27 @@ async fn respond<I: Io>(
     }
     let endpoints = shard.endpoints_told_if(moved_away && request.version >= ENDPOINTS_FROM, request);
     let endpoints: Vec<_> = endpoints.iter().map(Endpoint::on_wire).collect();
-    let kept = reads.iter().map(|read| bytes_kept(read, request.connection.is_forwarded())).sum();
+    let kept = reads.iter().map(bytes_kept).sum();
     Ok(Response::Reply(splice(writer.finish(&endpoints)?, reads, answer.memory, kept)))
+}
+
+/// What the shard that has the client's socket makes its answer of.
+fn part<I: Io>(
+    request: &Request<I>,
+    asked: &FetchRequest<'_>,
+    answer: Answer<'_, I>,
+) -> response::Fetched<I> {
+    let partition = |fetched: Fetched<'_, I>| {
+        let index = fetched.index();
+        match fetched.outcome {
+            Ok(read) => (found(index, &read, asked), (read.bytes > 0).then_some(read)),
+            Err(why) => (not_found(request.version, index, why), None),
+        }
+    };
+    response::Fetched {
+        partitions: answer.fetched.into_iter().map(partition).collect(),
+        memory: answer.memory,
+    }
 }
 
 /// How many partitions stand one after the other of each topic.
@@ -480,13 +501,13 @@ fn bytes<I: Io>(read: &Read<I>) -> usize {
     usize::try_from(read.bytes).expect("32 bits fit a size")
 }
 
-fn found<I: Io>(index: i32, read: &Read<I>, isolation_level: i8) -> FetchedPartition<'static> {
+fn found<I: Io>(index: i32, read: &Read<I>, asked: &FetchRequest<'_>) -> FetchedPartition<'static> {
     FetchedPartition {
         partition_index: index,
         high_watermark: read.high_watermark.value(),
         last_stable_offset: read.high_watermark.value(),
         log_start_offset: read.log_start.value(),
-        aborted_transactions: (isolation_level == 1).then_some(&[]),
+        aborted_transactions: (asked.isolation_level == 1).then_some(&[]),
         ..FetchedPartition::default()
     }
 }

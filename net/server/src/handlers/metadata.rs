@@ -241,47 +241,8 @@ fn describe<'i>(image: &Image, topic: &'i Topic, operations: i32) -> MetadataRes
 
 #[cfg(test)]
 mod tests {
-    use engine_record::{LeaderEpoch, NodeId};
-    use replication::metadata::commands::{Command, Incarnation, RegisterNode};
-    use replication::metadata::image::{ClusterId, Partition};
-    use replication::metadata::lanes::Lane;
-
     use super::*;
-
-    fn image(nodes: i32) -> Image {
-        let mut image = Image::new(ClusterId([1; 16]));
-        for (index, node) in (1..).zip(0..nodes) {
-            let register = RegisterNode {
-                node: NodeId(node),
-                directory_id: 1,
-                incarnation: Incarnation(1),
-                shards: 1,
-                endpoints: Vec::new(),
-                clean_start: true,
-            };
-            image.apply(index, &Command::RegisterNode(register));
-        }
-        image
-    }
-
-    fn topic(partitions: usize, replicas: i32) -> Topic {
-        let nodes: Vec<NodeId> = (0..replicas).map(NodeId).collect();
-        let partition = Partition {
-            replicas: nodes.clone(),
-            isr: nodes,
-            leader: Some(NodeId(0)),
-            leader_epoch: LeaderEpoch(1),
-            partition_epoch: 1,
-            lane: Lane::default(),
-        };
-        let partitions = vec![partition; partitions];
-        Topic {
-            id: TopicId([7; 16]),
-            name: "x".repeat(249),
-            partitions,
-            configs: std::collections::BTreeMap::new(),
-        }
-    }
+    use crate::examples::{cluster, topic};
 
     /// The bytes of what is made for the topic, and of it encoded twice.
     fn bytes_made(image: &Image, topic: &Topic, version: i16) -> usize {
@@ -301,7 +262,7 @@ mod tests {
     #[test]
     fn no_topic_takes_more_than_is_expected() {
         for (partitions, replicas) in [(0, 0), (1, 1), (1_000, 1), (1_000, 3), (1_000, 5), (50, 100)] {
-            let (image, topic) = (image(replicas), topic(partitions, replicas));
+            let (image, topic) = (cluster(0..replicas, 1), topic(partitions, replicas));
             for version in 0..=13 {
                 let made = bytes_made(&image, &topic, version) as u64;
                 let expected = topic_bytes(&topic);
