@@ -1,8 +1,9 @@
 //! Which CPUs this process may use, how they are wired, and whether a quota cuts into them.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 
 use crate::TuningError;
+use crate::cgroups;
 use crate::host::{self, unexpected};
 
 /// Largest CPU number accepted, inclusive. No kernel is built for more than 8,192 CPUs; the bound
@@ -136,31 +137,14 @@ fn cpu(root: &Path, id: u32, nodes: &[(u32, Vec<u32>)]) -> Result<Cpu, TuningErr
 
 /// The tightest `cpu.max` from this process's cgroup up to the top of the tree.
 fn quota(root: &Path) -> Result<Option<CpuQuota>, TuningError> {
-    let Some(cgroups) = host::read(&root.join("proc/self/cgroup"))? else {
-        return Ok(None);
-    };
-    // The line of the unified hierarchy (version 2) is the one numbered 0 without controllers.
-    let Some(cgroup) = cgroups.lines().find_map(|line| line.strip_prefix("0::/")) else {
-        return Ok(None);
-    };
-    // The path may climb (`/../x`) when the namespace's root is below: nothing to see up there.
-    if Path::new(cgroup).components().any(|part| part == Component::ParentDir) {
-        return Ok(None);
-    }
     let mut tightest: Option<CpuQuota> = None;
-    for folder in Path::new(cgroup).ancestors() {
-        let Some(found) = quota_in(&unified_tree(root).join(folder))? else { continue };
+    for folder in cgroups::unified(root)? {
+        let Some(found) = quota_in(&folder)? else { continue };
         if tightest.is_none_or(|tightest| found.is_tighter_than(tightest)) {
             tightest = Some(found);
         }
     }
     Ok(tightest)
-}
-
-/// Where the unified hierarchy is mounted: beside the old one on hosts that run both.
-fn unified_tree(root: &Path) -> PathBuf {
-    let beside_the_old = root.join("sys/fs/cgroup/unified");
-    if beside_the_old.is_dir() { beside_the_old } else { root.join("sys/fs/cgroup") }
 }
 
 /// `cpu.max` holds `<quota> <period>` in microseconds, or `max <period>` for no limit.

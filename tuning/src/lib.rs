@@ -1,9 +1,10 @@
 //! What this host is, read before the first shard starts.
 //!
-//! The crate answers five questions, each in a file of its own:
+//! The crate answers six questions, each in a file of its own:
 //!
 //! ```text
 //! cores        which CPUs may we use, how are they wired, is there a quota?     /proc /sys
+//! memory       how much may we use, also where a control group says so?      /proc /sys
 //! filesystem   what lies under the data folder, down to the drive's cache?      /proc /sys statvfs
 //! limits       does the kernel let us work (io_uring, memlock, nofile)?         /proc setrlimit
 //! flush_probe  how long does a durable write take on this drive?                a scratch file
@@ -28,6 +29,7 @@
 
 #![forbid(unsafe_code)]
 
+mod cgroups;
 mod cores;
 mod error;
 mod filesystem;
@@ -35,6 +37,7 @@ mod flush_probe;
 mod flush_scope;
 mod host;
 mod limits;
+mod memory;
 mod mounts;
 mod scratch;
 #[cfg(test)]
@@ -51,3 +54,4 @@ pub use limits::{
     Finding, IoUringPolicy, KernelLimits, KernelVersion, Needs, ResourceLimit, Severity, findings,
     kernel_limits, raise_locked_memory, raise_open_files,
 };
+pub use memory::{Memory, usable_memory};

@@ -3,10 +3,13 @@
 use core::cell::Cell;
 use core::fmt;
 use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll};
 use std::rc::Rc;
 
 use engine_io::Task;
 use glommio::TaskQueueHandle;
+use pin_project_lite::pin_project;
 
 /// A task's handle. Dropping it cancels the task.
 pub struct GlommioTask {
@@ -17,15 +20,30 @@ pub struct GlommioTask {
 impl GlommioTask {
     pub(crate) fn spawn(future: impl Future<Output = ()> + 'static) -> Self {
         let ended = Rc::new(Cell::new(false));
-        let mark = Rc::clone(&ended);
-        let whole = async move {
-            future.await;
-            mark.set(true);
-        };
+        let whole = Marking { future, ended: Rc::clone(&ended) };
         // Spawning into a named queue only schedules; the plain spawn would poll the future inside this call.
         let task = glommio::spawn_local_into(whole, TaskQueueHandle::default())
             .expect("the default queue lives as long as the executor");
         Self { task, ended }
+    }
+}
+
+pin_project! {
+    /// Notes that a task has ended. An `async` block would keep the task's future twice, as what it has caught and where it
+    /// is awaited.
+    struct Marking<F> {
+        #[pin]
+        future: F,
+        ended: Rc<Cell<bool>>,
+    }
+}
+
+impl<F: Future<Output = ()>> Future for Marking<F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let this = self.project();
+        this.future.poll(context).map(|()| this.ended.set(true))
     }
 }
 

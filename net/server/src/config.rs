@@ -4,6 +4,7 @@
 //! `[kafka]`. Dotted keys and sub-tables mean the same: `log.segment.bytes = 1` is `"log.segment.bytes" = 1`.
 //! The file is resolved once; after that only [`Config`] is passed around, by value.
 
+mod memory;
 mod own;
 
 use core::time::Duration;
@@ -13,6 +14,7 @@ use std::path::PathBuf;
 use engine_record::{NodeId, ShardId};
 use engine_store::IDLE_DESCRIPTORS_MAX;
 
+pub use self::memory::MemoryTable;
 pub use self::own::{OWN_SETTINGS, OwnSetting};
 
 use self::own::KAFKA_TABLE;
@@ -127,7 +129,8 @@ pub struct Config {
     pub watermarks: Watermarks,
 }
 
-/// The limits of one shard. Each has a named behaviour when it is reached.
+/// The limits of one shard. Each has a named behaviour when it is reached; what they may come to in memory, all together,
+/// is [`Limits::memory`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Connections; one more is closed at once and counted.

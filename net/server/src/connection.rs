@@ -376,11 +376,14 @@ async fn write_replies<I: Io>(
         let count = sending.count();
         connection.replies.leaving(count);
         connection.writing.now_does(Doing::Transferring, shard.io().now());
-        let leaving = sending.send(&mut writer, || connection.writing.moved_at.set(shard.io().now()));
+        // In a place of its own, which an idle connection doesn't have.
+        let mut leaving =
+            Box::pin(sending.send(&mut writer, || connection.writing.moved_at.set(shard.io().now())));
         let sent = match &mut next {
-            Some(waiting) => waiting.drive_during(leaving).await,
-            None => leaving.await,
+            Some(waiting) => waiting.drive_during(leaving.as_mut()).await,
+            None => leaving.as_mut().await,
         };
+        drop(leaving);
         connection.writing.now_does(Doing::Resting, shard.io().now());
         connection.replies.sent(count);
         if let Some(reason) = closing {

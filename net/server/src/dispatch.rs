@@ -99,10 +99,11 @@ pub(crate) async fn start<I: Io>(
         return Box::pin(ready(Response::Close(reason)));
     }
     hold_back(shard, &request);
+    // A produce's first stage takes kilobytes while it runs: in a place of its own, which an idle connection doesn't have.
     if request.api == ApiKey::Produce && forward::forwards(shard, connection) {
-        forward::produce::start(shard, request).await
+        Box::pin(forward::produce::start(shard, request)).await
     } else if request.api == ApiKey::Produce {
-        handlers::produce::start(shard, request).await
+        Box::pin(handlers::produce::start(shard, request)).await
     } else {
         Box::pin(finish(Rc::clone(shard), request))
     }

@@ -5,7 +5,7 @@
 //! waits for meanwhile, it is polled too.
 
 use core::future::{Future, poll_fn};
-use core::pin::pin;
+use core::pin::Pin;
 use core::task::{Context, Poll};
 
 use engine_io::Io;
@@ -40,8 +40,7 @@ impl<I: Io> Driven<I> {
     }
 
     /// Awaits `other`, and drives it meanwhile.
-    pub(crate) async fn drive_during<T>(&mut self, other: impl Future<Output = T>) -> T {
-        let mut other = pin!(other);
+    pub(crate) async fn drive_during<T>(&mut self, mut other: Pin<&mut impl Future<Output = T>>) -> T {
         poll_fn(|context| {
             let ended = other.as_mut().poll(context);
             // Also where the other has ended: what has woken the task may have been meant for this alone.

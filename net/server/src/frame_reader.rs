@@ -173,7 +173,7 @@ impl<I: Io, R: StreamReader> FrameReader<I, R> {
                 FrameStep::NeedMore(lacking)
                     if unread.len() >= BUSY_BYTES && unread.len() + lacking > BUSY_BYTES =>
                 {
-                    return self.receive_large(lacking).await.map(Some);
+                    return Box::pin(self.receive_large(lacking)).await.map(Some);
                 }
                 FrameStep::NeedMore(_) => {
                     if !self.receive().await? {

@@ -18,7 +18,7 @@ use crate::shard::Shard;
 
 /// A list of topics or partitions, in bytes: 60,000 partitions to fetch from one shard, or 40,000 topics with names of 50
 /// characters. A hundred times what the largest clusters ask of one broker at once.
-const LIST_BYTES_MAX: usize = 2 << 20;
+pub(crate) const LIST_BYTES_MAX: usize = 2 << 20;
 /// A request without a list, in bytes: its strings have at most 32 KiB.
 const PLAIN_BYTES_MAX: usize = 64 << 10;
 /// Partitions in one produce. They aren't a matter of bytes: without records, one takes 7.

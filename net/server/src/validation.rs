@@ -12,7 +12,7 @@ use engine_record::{
 use crate::shard::Shard;
 
 /// The most that the records of a batch may be, decompressed, in bytes.
-const DECOMPRESSED_BYTES_MAX: usize = 64 << 20;
+pub(crate) const DECOMPRESSED_BYTES_MAX: usize = 64 << 20;
 /// So many records are looked at in a turn.
 const RECORDS_A_TURN: usize = 8_192;
 

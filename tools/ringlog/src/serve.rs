@@ -9,6 +9,7 @@ mod listener;
 mod listeners;
 mod log_directories;
 mod log_folders;
+mod memory;
 mod options;
 mod run;
 mod stats;

@@ -69,6 +69,8 @@ fn as_text(planned: &Planned) -> String {
             format!("shard {shard:<3} CPU {cpu}, {}", addresses.join(", "))
         }));
     lines.push(format!("data      {}", planned.data_folder.display()));
+    lines.push(format!("memory    {}", planned.memory));
+    lines.extend(planned.memory.shortage().map(|shortage| format!("warning   {shortage}")));
     lines.push(format!("drive     no records below {soft} free, no topics below {hard}"));
     lines.extend(planned.changed.iter().map(|(name, value)| format!("setting   {name} = {value}")));
     lines.join("\n")
@@ -83,6 +85,7 @@ fn as_json(planned: &Planned) -> Value {
         "node_id": planned.node,
         "routing": planned.routing.name(),
         "data_dir": planned.data_folder,
+        "memory": planned.memory.as_json(),
         "disk_soft_watermark": planned.watermarks.soft.to_string(),
         "disk_hard_watermark": planned.watermarks.hard.to_string(),
         "shards": shards,
@@ -118,8 +121,9 @@ mod tests {
         let told = as_text(&planned(&text).unwrap());
         let expected = format!(
             "ok\nnode      7\nrouting   shard\nshard 0   CPU {cpu}, PLAINTEXT://127.0.0.1:19092\nshard 1   CPU {cpu}, PLAINTEXT://127.0.0.1:19093\n\
-             data      ringlog-data\ndrive     no records below 5%, at most 5GiB free, no topics below 1%, at most 1GiB\n\
-             setting   num.partitions = 3"
+             data      ringlog-data\nmemory    {}\ndrive     no records below 5%, at most 5GiB free, no topics below 1%, at most 1GiB\n\
+             setting   num.partitions = 3",
+            planned(&text).unwrap().memory,
         );
         assert_eq!(told, expected);
         let one_port = as_text(&planned(&format!("routing = \"node\"\n{text}")).unwrap());

@@ -57,6 +57,7 @@ impl Banner<'_> {
         lines.extend([format!("data      {}", folder(&self.options.config.data_folder))]);
         lines.extend(self.logs());
         lines.extend([
+            format!("memory    {}", self.options.memory),
             format!("flush     {}", self.durability()),
             format!("retention {}", retention(&self.options.config.broker)),
             format!("recovery  {}", self.recovery()),
@@ -89,6 +90,7 @@ impl Banner<'_> {
                 "endpoints": endpoints,
                 "listeners": listeners,
                 "log_directories": self.directories_json(),
+                "memory": self.options.memory.as_json(),
                 "recovery": {
                     "clean": are_clean(&self.started.shards),
                     "partitions": sum(|shard| shard.partitions as u64),

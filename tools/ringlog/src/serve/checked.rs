@@ -9,6 +9,7 @@ use net_server::config::{Config, ListenerConfig, Routing};
 
 use super::Arguments;
 use super::config_file::read_text;
+use super::memory::MemoryPlan;
 use super::options::Options;
 use crate::failure::Failure;
 
@@ -23,6 +24,7 @@ pub(crate) struct Planned {
     pub(crate) addresses: Vec<Vec<String>>,
     pub(crate) routing: Routing,
     pub(crate) watermarks: Watermarks,
+    pub(crate) memory: MemoryPlan,
     /// Settings that the file gives another value than the default, with that value.
     pub(crate) changed: Vec<(String, String)>,
 }
@@ -48,7 +50,7 @@ fn of(config: &Path) -> Arguments {
     Arguments { config: Some(config.to_owned()), ..Arguments::default() }
 }
 
-fn planned(Options { config, cpus, .. }: Options) -> Planned {
+fn planned(Options { config, cpus, memory, .. }: Options) -> Planned {
     let changed = config.broker.explain().into_iter().filter(|setting| setting.is_of_broker);
     // Where it listens is told shard by shard.
     let changed = changed.filter(|setting| setting.value != setting.default && setting.name != "listeners");
@@ -59,6 +61,7 @@ fn planned(Options { config, cpus, .. }: Options) -> Planned {
         changed: changed.filter_map(|setting| Some((setting.name.to_owned(), setting.value?))).collect(),
         routing: config.routing,
         watermarks: config.watermarks,
+        memory,
         data_folder: config.data_folder,
         cpus,
     }

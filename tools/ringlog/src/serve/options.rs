@@ -1,6 +1,5 @@
 //! From the command line and the configuration file to what the server uses.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use engine_record::NodeId;
@@ -15,12 +14,11 @@ use super::descriptors::share_out;
 use super::folder::FileIo;
 use super::listener::{Said, as_setting, listeners};
 use super::log_folders;
+use super::memory::{self, MemoryPlan};
 use crate::failure::Failure;
 
 /// Where data go unless told otherwise.
 const DATA_DIR: &str = "ringlog-data";
-/// A shard's share of the memory: what is left after this part for the system and the page cache is divided.
-const MEMORY_SHARE: u64 = 4;
 
 /// What a broker runs with.
 #[derive(Debug)]
@@ -33,6 +31,7 @@ pub(super) struct Options {
     /// Whether the configuration file was given: then an unformatted folder is refused.
     pub(super) configured: bool,
     pub(super) file_io: FileIo,
+    pub(super) memory: MemoryPlan,
 }
 
 /// What is wrong with a configuration, as far as it was found.
@@ -93,8 +92,8 @@ impl Options {
             broker.written.insert("listeners".to_owned(), written.clone());
             broker.listeners.listeners = Some(written);
         }
-        let limits =
-            faults.take(within_open_files(limits(&broker, shards), shards, broker.log_dirs.len().max(1)));
+        let limits = faults.take(within_open_files(limits(&broker), shards, broker.log_dirs.len().max(1)));
+        let limits = limits.and_then(|limits| faults.take(within_memory(&limits, shards, &broker)));
         let data_folder = arguments.data_dir.clone().or(file.data_dir).unwrap_or_else(|| DATA_DIR.into());
         faults.take(log_folders::paths(&data_folder, &broker.log_dirs));
         let default = Watermarks::default();
@@ -102,7 +101,7 @@ impl Options {
             soft: file.disk_soft_watermark.unwrap_or(default.soft),
             hard: file.disk_hard_watermark.unwrap_or(default.hard),
         };
-        let (Some(node), Some(routing), Some(cpus), Some(listeners), Some(limits), true) =
+        let (Some(node), Some(routing), Some(cpus), Some(listeners), Some((limits, memory)), true) =
             (node, routing, cpus, listeners, limits, faults.0.is_empty())
         else {
             return Err(faults.0);
@@ -110,7 +109,7 @@ impl Options {
         let spare_cores = usable.cpus.iter().any(|usable| !cpus.contains(&usable.id));
         let config = Config { node, data_folder, listeners, routing, shards, broker, limits, watermarks };
         let file_io = FileIo::of(arguments.buffered_dev);
-        Ok(Self { config, cpus, spare_cores, configured: arguments.config.is_some(), file_io })
+        Ok(Self { config, cpus, spare_cores, configured: arguments.config.is_some(), file_io, memory })
     }
 }
 
@@ -166,20 +165,34 @@ fn cpus(usable: &Cores, named: Option<&str>) -> Result<Vec<u32>, ConfigError> {
     Ok(cpus)
 }
 
-/// The shards' limits: a part of the machine's memory, in equal shares.
-fn limits(broker: &BrokerSettings, shards: u16) -> Limits {
-    let share = memory_bytes() / MEMORY_SHARE / u64::from(shards);
-    let frame_bytes = broker.request_bytes_max;
-    let default = Limits::default();
+/// The limits of a shard that has all the memory it can use.
+fn limits(broker: &BrokerSettings) -> Limits {
     Limits {
         connections: usize::try_from(broker.connections_max).unwrap_or(usize::MAX),
         connections_per_address: usize::try_from(broker.connections_per_address_max).unwrap_or(usize::MAX),
         fetch_sessions: usize::try_from(broker.fetch_sessions_max).unwrap_or(usize::MAX),
-        frame_bytes,
-        request_bytes: default.request_bytes.min(share / 2).max(2 * u64::from(frame_bytes)),
-        pool_bytes: default.pool_bytes.min(share / 2).max(16 << 20),
-        ..default
+        frame_bytes: broker.request_bytes_max,
+        ..Limits::default()
     }
+}
+
+/// The limits with no more memory than the shards may have of what this process may use.
+fn within_memory(
+    wanted: &Limits,
+    shards: u16,
+    broker: &BrokerSettings,
+) -> Result<(Limits, MemoryPlan), Failure> {
+    let usable = tuning::usable_memory(Path::new("/")).map_err(Failure::machine)?;
+    let batch_bytes = broker.topic.max_message_bytes;
+    let (limits, plan) = memory::divide(usable, shards, wanted, batch_bytes).map_err(Failure::machine)?;
+    if limits.connections < wanted.connections && broker.written.contains_key("max.connections") {
+        tracing::warn!(
+            "each shard takes {} connections instead of max.connections, as its share of the memory holds no more: allow the \
+             process more memory, or name fewer CPUs",
+            limits.connections
+        );
+    }
+    Ok((limits, plan))
 }
 
 /// The limits with no more connections than there are descriptors for, besides those of files.
@@ -197,16 +210,6 @@ fn within_open_files(limits: Limits, shards: u16, directories: usize) -> Result<
         );
     }
     Ok(Limits { connections, idle_files, ..limits })
-}
-
-/// The machine's memory, or what a modest machine has where that can't be read.
-fn memory_bytes() -> u64 {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let kibibytes = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:"))
-        .and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
-    kibibytes.map_or(4 << 30, |kibibytes| kibibytes << 10)
 }
 
 /// The settings of `ringlog format`.
@@ -234,6 +237,8 @@ pub(crate) fn format_options(
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use clap::Parser;
 
     use super::*;

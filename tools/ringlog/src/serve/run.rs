@@ -161,6 +161,9 @@ fn check_machine(options: &Options) -> Result<(), Failure> {
     tuning::raise_open_files().map_err(Failure::machine)?;
     tuning::raise_locked_memory().map_err(Failure::machine)?;
     let limits = tuning::kernel_limits(Path::new("/")).map_err(Failure::machine)?;
+    if let Some(shortage) = options.memory.shortage() {
+        tracing::warn!("{shortage}");
+    }
     let executors = u64::from(options.config.shards) + 1;
     let needs = Needs::of_shards(executors, 3 * IO_MEMORY as u64);
     for finding in tuning::findings(&limits, &needs) {
