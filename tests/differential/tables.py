@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Optional
 
 WIRE = Path(__file__).resolve().parents[2] / "net/wire/src"
+# Tags that have a name in net/wire/src/message.rs.
+TAGS = {"RINGLOG_TAG": int.from_bytes(b"Ring", "big")}
 # What a table says in Rust's words, in ours.
 NAMES = {"OPERATIONS_NOT_ASKED": -(2**31), "ENDPOINT_BROKERS": 1, "CLIENT_METRICS": 16, "i32::MAX": 2**31 - 1, "true": True, "false": False}
 INTEGERS = {"i8": ">b", "i16": ">h", "i32": ">i", "i64": ">q", "ErrorCode": ">h"}
@@ -83,7 +85,7 @@ def read_field(line):
     for word in words[1:]:
         what, _, number = word.partition(" ")
         if what in ("since", "until", "null", "tag"):
-            setattr(told, what, int(number))
+            setattr(told, what, TAGS[number] if number in TAGS else int(number))
     return told
 
 
