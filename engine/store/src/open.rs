@@ -43,6 +43,9 @@ pub(crate) struct Opening {
     pub(crate) leader_epoch: LeaderEpoch,
 }
 
+/// Where there is no room for batches of this size, a log isn't worth opening.
+const BATCH_BYTES_MIN: u32 = 64 << 10;
+
 /// A log, and those of its segments that have a file.
 struct Found {
     log: Log,
@@ -60,8 +63,8 @@ pub(crate) async fn open_partition<I: Io>(
     opening: Opening,
 ) -> Result<Rc<Partition<I>>, StoreError> {
     shard.check()?;
-    check_config(shard, &opening.config)?;
     let at = opening.at;
+    let opening = Opening { config: fitted(shard, at, opening.config)?, ..opening };
     let _opening = shard.begin_opening(at)?;
     let mut found = find(shard, &opening).await?;
     start_leader_epoch(&mut found.log, opening.leader_epoch)?;
@@ -89,6 +92,30 @@ pub(crate) fn check_config<I: Io>(shard: &Shard<I>, config: &LogConfig) -> Resul
     let fits = (batch_bytes_max as usize).saturating_mul(2).saturating_add(4 * shard.config.write_bytes_max)
         <= pool_bytes;
     if fits { Ok(()) } else { Err(ConfigError::BatchBytesMax { batch_bytes_max, pool_bytes }) }
+}
+
+/// The configuration, with no larger batches than the pool has room for: what a log has is served all the same where the pool is
+/// smaller than when it was made.
+///
+/// # Errors
+/// There is no room for any batch.
+pub(crate) fn fitted<I: Io>(
+    shard: &Shard<I>,
+    partition: TopicPartition,
+    config: LogConfig,
+) -> Result<LogConfig, ConfigError> {
+    let Err(error) = check_config(shard, &config) else { return Ok(config) };
+    let room = shard.pool.bytes().saturating_sub(4 * shard.config.write_bytes_max) / 2;
+    let max_batch_bytes = u32::try_from(room).unwrap_or(u32::MAX);
+    if max_batch_bytes < BATCH_BYTES_MIN {
+        return Err(error);
+    }
+    tracing::warn!(
+        %partition,
+        max_batch_bytes,
+        "{error}; larger batches than these are refused: allow the process more memory, or lower max.message.bytes"
+    );
+    Ok(LogConfig { max_batch_bytes, ..config })
 }
 
 pub(crate) fn start_leader_epoch(log: &mut Log, epoch: LeaderEpoch) -> Result<(), StoreError> {

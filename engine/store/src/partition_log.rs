@@ -212,15 +212,15 @@ impl<I: Io> PartitionLog<I> {
         shard.background.carry_out(&shard.io, deleted).await.unwrap_or_else(|| Err(StoreError::Closed.into()))
     }
 
-    /// Puts another configuration in force, for what comes.
+    /// Puts another configuration in force, for what comes, with no larger batches than the store's memory has room for.
     ///
     /// # Errors
-    /// Where the largest batch doesn't fit the store's memory.
+    /// Where it has room for none.
     ///
     /// # Panics
     /// Where it breaks [`LogConfig::check`].
     pub fn set_config(&self, config: LogConfig) -> Result<(), StoreError> {
-        open::check_config(&self.partition.shard, &config)?;
+        let config = open::fitted(&self.partition.shard, self.partition.at, config)?;
         self.partition.state.borrow_mut().log.set_config(config);
         Ok(())
     }

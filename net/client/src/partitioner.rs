@@ -26,7 +26,7 @@ pub enum Strategy {
 
 /// A record names a partition that the topic doesn't have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("partition {partition} of a topic with {partition_count} partitions")]
+#[error("partition {partition} of a topic that has {partition_count}")]
 pub struct PartitionOutOfRange {
     /// The partition named.
     pub partition: PartitionIndex,

@@ -48,10 +48,20 @@ pub(crate) struct Found {
 impl Cluster {
     /// Reads the addresses and looks up the names in them. Blocks.
     pub(crate) fn find(&self) -> Result<Found, Failure> {
+        self.find_by(BOOTSTRAP)
+    }
+
+    /// The same where this flag names them.
+    pub(crate) fn find_by(&self, flag: &str) -> Result<Found, Failure> {
         let parsed = self.bootstrap.split(',').map(|part| Endpoint::parse(part.trim()));
         let endpoints = parsed.collect::<Result<Vec<_>, _>>();
-        let endpoints = endpoints.map_err(|error| Failure::usage(format!("--bootstrap: {error}")))?;
-        let unknown = |error| Failure::failed(format!("--bootstrap {}: {error}", self.bootstrap));
+        let endpoints = endpoints.map_err(|error| Failure::usage(format!("{flag}: {error}")))?;
+        let unknown = |error| {
+            Failure::failed(format!(
+                "{flag} {}: {error}; name a host that is known here, or an address",
+                self.bootstrap
+            ))
+        };
         let resolver = Resolver::with_names(endpoints.iter().map(|endpoint| &*endpoint.host));
         let resolver = resolver.map_err(unknown)?.with_lookups(look_up_aside()?);
         let endpoints = endpoints.into_iter().map(|endpoint| ((&*endpoint.host).into(), endpoint.port));

@@ -216,24 +216,24 @@ fn a_partition_that_could_not_be_opened_yet_comes_to_the_settings_of_now() {
 }
 
 #[test]
-fn a_partition_whose_settings_do_not_fit_the_node_any_more_is_opened_once_they_do() {
+fn a_partition_whose_settings_do_not_fit_the_node_any_more_is_served_with_smaller_batches() {
     on_node(7, config(1), async |node| {
         let topic = node.topic("t", 1).await;
         let mut client = node.connect(0).await;
-        produce(&mut client, &topic, 0, &batch(&["a"])).await;
         set(&mut client, "t", "max.message.bytes", "60000000").await;
+        produce(&mut client, &topic, 0, &large(3_000_000)).await;
         let (setting, mut small) = node.stop().await;
         small.limits.pool_bytes = 8 << 20;
         let node = start(setting, small).await.unwrap();
-        assert_eq!(node.opened()[0].offline, 1);
+        assert_eq!(node.opened()[0].offline, 0);
         let mut client = node.connect(0).await;
-        let records = batch(&["b"]);
-        let refused = Produce::new(&topic, 0, &records).call(&mut client).await;
-        assert_eq!(refused.error, ErrorCode::KAFKA_STORAGE_ERROR);
-        assert!(refused.message.as_ref().unwrap().contains("does not fit a pool"), "{refused:?}");
-        set(&mut client, "t", "max.message.bytes", "2000000").await;
-        node.pause(Duration::from_secs(2)).await;
-        assert_eq!(produce(&mut client, &topic, 0, &records).await, 1);
+        let fetch = Fetch { partition_bytes: 4 << 20, ..Fetch::at(&topic, 0, 0) };
+        assert!(fetch.call(&mut client).await.only().records.len() > 3_000_000, "what there is is read");
+        assert_eq!(produced(&mut client, &topic, -1, 3_000_000).await, ErrorCode::MESSAGE_TOO_LARGE);
+        assert_eq!(produced(&mut client, &topic, -1, 1_000_000).await, ErrorCode::NONE);
+        set(&mut client, "t", "max.message.bytes", "500000").await;
+        assert_eq!(produced(&mut client, &topic, -1, 1_000_000).await, ErrorCode::MESSAGE_TOO_LARGE);
+        assert_eq!(produced(&mut client, &topic, -1, 400_000).await, ErrorCode::NONE);
     });
 }
 

@@ -122,6 +122,7 @@ fn as_text(told: &Told) -> String {
     lines.push(match (&told.value, told.is_written) {
         (Some(value), true) => format!("  value    {value}{unit}, from the configuration"),
         (Some(value), false) => format!("  value    {value}{unit}, the default"),
+        (None, _) if told.broker_names.is_empty() => "  value    not set".to_owned(),
         (None, _) => format!("  value    not set; {}", names(told.broker_names)),
     });
     if told.is_written {
@@ -199,6 +200,7 @@ mod tests {
         let expected = "not set; the first that is set counts of log.retention.ms, log.retention.minutes, log.retention.hours";
         assert!(text.contains(expected), "{text}");
         assert!(as_text(&explained("", "retention.ms")).contains("set      at a topic; "));
+        assert!(as_text(&explained("", "advertised.listeners")).contains("  value    not set\n"));
     }
 
     #[test]

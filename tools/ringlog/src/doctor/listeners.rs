@@ -23,6 +23,8 @@ use crate::output::{Counted, print};
 
 /// How long a step to one address may take.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// The flag that names the first address.
+const FROM: &str = "--from";
 /// So many addresses are tried at a time.
 const AT_ONCE: usize = 32;
 
@@ -64,10 +66,7 @@ struct Findings {
 /// One doesn't work, or the first doesn't answer.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let from = Cluster { bootstrap: arguments.from.clone() };
-    let found = from.find().map_err(|failure| match failure {
-        Failure::Usage(_) => Failure::usage(format!("--from `{}` is not HOST:PORT", arguments.from)),
-        other @ (Failure::Failed(_) | Failure::Machine(_)) => other,
-    })?;
+    let found = from.find_by(FROM)?;
     let findings = on_shard("doctor", move |io| look(io, found))??;
     let brokers = findings.brokers.iter();
     let failing = brokers.clone().filter(|(_, verdict)| *verdict != Verdict::Works).count();
@@ -95,7 +94,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 async fn look(io: GlommioIo, found: Found) -> Result<Findings, Failure> {
     let Told { cluster, brokers } =
-        ask_first(&io, &found).await.map_err(|error| failed_client(&error, "--from"))?;
+        ask_first(&io, &found).await.map_err(|error| failed_client(&error, FROM))?;
     let verdicts = RefCell::new(vec![Verdict::TimedOut; brokers.len()]);
     let tries = brokers.iter().enumerate().map(|(at, broker)| {
         let (io, found, cluster, verdicts) = (&io, &found, &cluster, &verdicts);

@@ -185,11 +185,12 @@ fn within_memory(
     let usable = tuning::usable_memory(Path::new("/")).map_err(Failure::machine)?;
     let batch_bytes = broker.topic.max_message_bytes;
     let (limits, plan) = memory::divide(usable, shards, wanted, batch_bytes).map_err(Failure::machine)?;
-    if limits.connections < wanted.connections && broker.written.contains_key("max.connections") {
+    if limits.connections < wanted.connections {
         tracing::warn!(
-            "each shard takes {} connections instead of max.connections, as its share of the memory holds no more: allow the \
-             process more memory, or name fewer CPUs",
-            limits.connections
+            "each shard takes {} connections instead of {}, as its share of the memory holds no more: allow the process more \
+             memory, or name fewer CPUs",
+            limits.connections,
+            wanted.connections
         );
     }
     Ok((limits, plan))
