@@ -105,9 +105,9 @@ impl Limits {
     pub fn within(&self, share: u64, batch_bytes: u32) -> Self {
         let least = self.least(batch_bytes);
         let wanted = self.at_least(&least);
-        // Batches of topics may be larger than the broker's: as long as there is some to divide, the pool has what it wants.
-        let pool_first = Self { pool_bytes: wanted.pool_bytes, ..least };
-        let least = if pool_first.memory().total() <= share { pool_first } else { least };
+        // Batches of topics may be larger than the broker's.
+        let pool_bytes = least.pool_bytes + share.saturating_sub(least.memory().total());
+        let least = Self { pool_bytes: pool_bytes.min(wanted.pool_bytes), ..least };
         let floor = least.memory().total();
         let range = wanted.memory().total() - floor;
         let spare = share.saturating_sub(floor).min(range);
@@ -183,6 +183,20 @@ mod tests {
         assert_eq!((roomy.pool_bytes, roomy.reply_bytes), (132 * MIB, 128 * MIB), "for the largest batch");
         let few = Limits { connections: 10, ..wanted };
         assert_eq!(few.least(BATCH_BYTES).connections, 10, "no more than the setting");
+    }
+
+    #[test]
+    fn more_memory_takes_nothing_away_and_goes_to_the_pool_first() {
+        let wanted = Limits::default();
+        let shares = (0..2_048).map(|mebibytes| wanted.within(mebibytes * MIB, BATCH_BYTES));
+        let all: Vec<_> = shares.collect();
+        for pair in all.windows(2) {
+            let (before, after) = (pair[0].memory().parts(), pair[1].memory().parts());
+            assert!(before.iter().zip(after).all(|(before, after)| before.1 <= after.1), "{pair:?}");
+        }
+        let least = wanted.least(BATCH_BYTES);
+        let first = all.iter().find(|limits| limits.connections > least.connections).unwrap();
+        assert_eq!(first.pool_bytes, wanted.pool_bytes);
     }
 
     #[test]

@@ -224,7 +224,11 @@ fn plan<I: Io>(
             let topic = image.topic_named(name).ok_or(Refused::UnknownTopic)?;
             let defaults = &shard.config().broker.topic;
             let (settings, changes) = plan_changes(defaults, &topic.configs, wish)?;
-            shard.directories().check_log_config(&settings.log_config())?;
+            // What doesn't fit this node any more is no reason to refuse other changes.
+            let is_about_batches = changes.iter().any(|(name, _)| name == "max.message.bytes");
+            if is_about_batches {
+                shard.directories().check_log_config(&settings.log_config())?;
+            }
             Ok(Some(AlterTopic { id: topic.id, others: wish.others, changes }))
         }
         Named::Broker | Named::EveryBroker if wish.changes.is_empty() => Ok(None),

@@ -231,6 +231,8 @@ fn a_partition_whose_settings_do_not_fit_the_node_any_more_is_served_with_smalle
         assert!(fetch.call(&mut client).await.only().records.len() > 3_000_000, "what there is is read");
         assert_eq!(produced(&mut client, &topic, -1, 3_000_000).await, ErrorCode::MESSAGE_TOO_LARGE);
         assert_eq!(produced(&mut client, &topic, -1, 1_000_000).await, ErrorCode::NONE);
+        set(&mut client, "t", "retention.ms", "600000").await;
+        assert_eq!(produced(&mut client, &topic, -1, 1_000_000).await, ErrorCode::NONE);
         set(&mut client, "t", "max.message.bytes", "500000").await;
         assert_eq!(produced(&mut client, &topic, -1, 1_000_000).await, ErrorCode::MESSAGE_TOO_LARGE);
         assert_eq!(produced(&mut client, &topic, -1, 400_000).await, ErrorCode::NONE);

@@ -114,7 +114,11 @@ struct Bytes(u64);
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.div_ceil(1 << 20) {
-            1_024.. => write!(f, "{:.1} GiB", self.0 as f64 / f64::from(1 << 30)),
+            // Rounded up, as MiB are: so much is enough.
+            1_024.. => {
+                let tenths = (u128::from(self.0) * 10).div_ceil(1 << 30);
+                write!(f, "{}.{} GiB", tenths / 10, tenths % 10)
+            }
             1 if self.0 < 1 << 20 => write!(f, "{} bytes", self.0),
             mebibytes => write!(f, "{mebibytes} MiB"),
         }
