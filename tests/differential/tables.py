@@ -14,7 +14,7 @@ from typing import Optional
 
 WIRE = Path(__file__).resolve().parents[2] / "net/wire/src"
 # Tags that have a name in net/wire/src/message.rs.
-TAGS = {"RINGLOG_TAG": int.from_bytes(b"Ring", "big")}
+TAGS = {"RINGLOG_TAG": int.from_bytes(b"Ring", "big"), "RINGLOG_TAG_2": int.from_bytes(b"Ring", "big") + 1}
 # What a table says in Rust's words, in ours.
 NAMES = {"OPERATIONS_NOT_ASKED": -(2**31), "ENDPOINT_BROKERS": 1, "CLIENT_METRICS": 16, "i32::MAX": 2**31 - 1, "true": True, "false": False}
 INTEGERS = {"i8": ">b", "i16": ">h", "i32": ">i", "i64": ">q", "ErrorCode": ">h"}

@@ -358,7 +358,7 @@ fn a_partition_whose_storage_fails_is_told_of_and_read_on_once_it_can_be() {
 }
 
 #[test]
-fn segments_are_counted_by_ringlog_and_other_brokers_tell_bytes_all_the_same() {
+fn segments_and_shards_are_told_by_ringlog_and_other_brokers_tell_bytes_all_the_same() {
     let setting = Setting::new(31);
     setting.cluster.create("t", &[1, 2, 1]);
     setting.sim.block_on(async {
@@ -370,8 +370,9 @@ fn segments_are_counted_by_ringlog_and_other_brokers_tell_bytes_all_the_same() {
         let client = setting.client();
         client.refresh(None).await.unwrap();
         let sizes = Admin::new(client).log_sizes("t", &led).await;
-        let size = |segments| LogSize { bytes: 0, segments };
-        let expected = [(0, Some(3)), (1, None), (2, Some(3))];
-        assert!(sizes.into_iter().eq(expected.map(|(index, count)| (PartitionIndex(index), size(count)))));
+        let ringlogs = LogSize { bytes: 0, segments: Some(3), shard: Some(2) };
+        let others = LogSize { bytes: 0, segments: None, shard: None };
+        let expected = [(0, ringlogs), (1, others), (2, ringlogs)];
+        assert!(sizes.into_iter().eq(expected.map(|(index, size)| (PartitionIndex(index), size))));
     });
 }

@@ -41,6 +41,9 @@ pub const ARRAY_DEPTH_MAX: usize = 3;
 /// tags are read as signed. Who doesn't know it passes over the field.
 pub const RINGLOG_TAG: u32 = u32::from_be_bytes(*b"Ring");
 
+/// The tag of the second such field of a structure.
+pub const RINGLOG_TAG_2: u32 = RINGLOG_TAG + 1;
+
 /// A request's or response's body.
 pub trait Message<'a>: Sized {
     /// The API it belongs to.

@@ -22,8 +22,9 @@ pub(crate) enum TopicCommand {
     List(ListArguments),
     /// Show a topic's own settings and its partitions: who leads each, its offsets, and what its log takes.
     ///
-    /// BYTES are those of the log's segments; SEGMENTS counts them, the active one included, so an empty log has one. A broker
-    /// that isn't Ringlog doesn't count them, and nothing is told of a log that is offline: `-`, with --json null.
+    /// BYTES are those of the log's segments; SEGMENTS counts them, the active one included, so an empty log has one. SHARD is
+    /// the one that has the log. A broker that isn't Ringlog tells neither, and nothing is told of a log that is offline: `-`, with
+    /// --json null.
     #[command(after_help = "Example:\n  ringlog topic describe orders")]
     Describe(NamedArguments),
     /// Change a topic while it is in use: its settings, all those named or none, or how many partitions it has.

@@ -113,6 +113,10 @@ fn segments_are_counted_also_where_all_shards_share_a_port() {
     let told: Value = serde_json::from_str(&told).unwrap();
     let counts = told["partitions"].as_array().unwrap().iter().map(|told| told["segment_count"].as_u64());
     assert!(counts.eq([Some(1), Some(3), Some(1), Some(1)]), "{told}");
+    let shards = told["partitions"].as_array().unwrap().iter().map(|told| told["shard"].as_u64().unwrap());
+    let mut shards: Vec<_> = shards.collect();
+    shards.sort_unstable();
+    assert_eq!(shards, [0, 0, 1, 1], "they are level over the shards");
     let (_, told, _) = topic(&["describe", "orders"]);
     let last = |line: &str| line.split_whitespace().last().map(str::to_owned);
     let shown: Vec<_> = told.lines().skip(2).filter_map(last).collect();

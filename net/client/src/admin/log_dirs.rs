@@ -19,6 +19,8 @@ pub struct LogSize {
     pub bytes: u64,
     /// How many segments it has, the active one included; `None` where its broker isn't Ringlog, which alone tells.
     pub segments: Option<u32>,
+    /// The shard of its leader that has it, from 0 on; `None` likewise.
+    pub shard: Option<u16>,
 }
 
 impl<I: Io> Admin<I> {
@@ -64,5 +66,6 @@ impl<I: Io> Admin<I> {
 
 fn size(told: &DescribeLogDirsPartition) -> Option<LogSize> {
     let bytes = u64::try_from(told.partition_size).ok()?;
-    Some(LogSize { bytes, segments: u32::try_from(told.segment_count).ok() })
+    let (segments, shard) = (u32::try_from(told.segment_count).ok(), u16::try_from(told.shard).ok());
+    Some(LogSize { bytes, segments, shard })
 }

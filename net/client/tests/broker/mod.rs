@@ -406,6 +406,7 @@ fn log_dirs<'a>(state: &State, id: i32, asked: &DescribeLogDirsRequest<'a>) -> D
                 partition_index: index,
                 partition_size: log.end,
                 segment_count: if is_counted { 3 } else { -1 },
+                shard: if is_counted { 2 } else { -1 },
                 ..Default::default()
             })
         };

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use engine_io::{FileSystemSpace, Io};
-use engine_record::{PartitionIndex, TopicId, TopicPartition};
+use engine_record::{PartitionIndex, ShardId, TopicId, TopicPartition};
 use net_wire::ErrorCode;
 use net_wire::messages::describe_log_dirs::{
     DescribeLogDirsPartition, DescribeLogDirsRequest, DescribeLogDirsResponse, DescribeLogDirsResult,
@@ -138,19 +138,24 @@ async fn topics<I: Io>(
         let mut told = Vec::with_capacity(partitions.len());
         for partition in partitions {
             turns.step().await;
-            told.push(tell(partition, body));
+            told.push(tell(partition, shard.id(), body));
         }
         topics.push(ToldTopic { name, partitions: told });
     }
     topics
 }
 
-/// A log lies in one place, and nobody but its leader has it. Segments are told of to nobody else than who asked for them: no
-/// other client sees a byte that Apache's broker wouldn't send.
-fn tell<I: Io>(partition: &Partition<I>, body: &DescribeLogDirsRequest<'_>) -> DescribeLogDirsPartition {
+/// A log lies in one place, and nobody but its leader has it. Segments and shard are told of to nobody else than who asked for
+/// them: no other client sees a byte that Apache's broker wouldn't send.
+fn tell<I: Io>(
+    partition: &Partition<I>,
+    shard: ShardId,
+    body: &DescribeLogDirsRequest<'_>,
+) -> DescribeLogDirsPartition {
     let log = partition.log();
     let segments = body.count_segments.then(|| log.segment_count());
     DescribeLogDirsPartition {
+        shard: if body.count_segments { shard.0.into() } else { -1 },
         partition_index: log.topic_partition().partition.0,
         partition_size: whole(log.size_bytes()),
         offset_lag: 0,

@@ -589,6 +589,10 @@ fn log_directories_are_told_with_the_partitions_of_all_shards() {
                 let told =
                     of_topic.partitions.iter().map(|one| (one.partition_index, one.partition_size > 0));
                 assert!(told.eq((0..PARTITIONS).map(|index| (index, true))), "{response:?}");
+                let shards: std::collections::BTreeSet<_> =
+                    of_topic.partitions.iter().map(|one| one.shard).collect();
+                let all = if count_segments { (0..i32::from(SHARDS)).collect() } else { [-1].into() };
+                assert_eq!(shards, all);
                 let count = if count_segments { 1 } else { -1 };
                 assert!(of_topic.partitions.iter().all(|one| one.segment_count == count), "{response:?}");
             }

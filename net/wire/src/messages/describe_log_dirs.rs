@@ -1,7 +1,7 @@
 //! DescribeLogDirs: what each log directory of a broker holds.
 
 use crate::error_code::ErrorCode;
-use crate::message::{RINGLOG_TAG, Request, wire_structs};
+use crate::message::{RINGLOG_TAG, RINGLOG_TAG_2, Request, wire_structs};
 
 wire_structs! {
     /// Asks for log directories to be described.
@@ -66,6 +66,8 @@ wire_structs! {
         /// How many segments its log has, the active one included; -1 if not told. Ringlog's own: told only to who asked
         /// with `count_segments`.
         segment_count: i32 = -1, since 2, tag RINGLOG_TAG, else ignored;
+        /// The shard that has it, from 0 on; -1 if not told. Ringlog's own, as above.
+        shard: i32 = -1, since 2, tag RINGLOG_TAG_2, else ignored;
     }
 }
 

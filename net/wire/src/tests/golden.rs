@@ -88,30 +88,34 @@ fn what_ringlog_asks_beyond_kafka_stands_in_a_tag_that_kafka_will_not_use() {
 }
 
 #[test]
-fn segments_are_counted_in_the_same_tag_of_a_partition() {
-    let bytes = |number, segment_count| {
+fn segments_and_shard_stand_in_tags_of_a_partition() {
+    let bytes = |number, segment_count, shard| {
         let version = Version::served(ApiKey::DescribeLogDirs, number).unwrap();
         let partition = DescribeLogDirsPartition {
             partition_index: 1,
             partition_size: 2,
             segment_count,
+            shard,
             ..Default::default()
         };
         let mut bytes = Vec::new();
         partition.write(&mut Writer::new(&mut bytes), version).unwrap();
         let mut reader = Reader::new(&bytes);
         let decoded = DescribeLogDirsPartition::read(&mut reader, version).unwrap();
-        assert_eq!(decoded.segment_count, if number > 1 { segment_count } else { -1 });
+        let told = (decoded.segment_count, decoded.shard);
+        assert_eq!(told, if number > 1 { (segment_count, shard) } else { (-1, -1) });
         reader.finish().unwrap();
         bytes
     };
     let kafkas = b"\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x00\x00";
     for version in 2..=4 {
-        assert_eq!(bytes(version, -1), [kafkas, &b"\x00"[..]].concat(), "not a byte more than Kafka's");
+        assert_eq!(bytes(version, -1, -1), [kafkas, &b"\x00"[..]].concat(), "not a byte more than Kafka's");
         assert_eq!(
-            bytes(version, 9),
+            bytes(version, 9, -1),
             [kafkas, &b"\x01\xe7\xdc\xa5\x93\x05\x04\x00\x00\x00\x09"[..]].concat()
         );
+        let both = b"\x02\xe7\xdc\xa5\x93\x05\x04\x00\x00\x00\x09\xe8\xdc\xa5\x93\x05\x04\x00\x00\x00\x03";
+        assert_eq!(bytes(version, 9, 3), [kafkas, &both[..]].concat());
     }
-    assert_eq!(bytes(1, 9), kafkas, "no room for tags");
+    assert_eq!(bytes(1, 9, 3), kafkas, "no room for tags");
 }

@@ -11,9 +11,6 @@ use crate::client::{self, MissingTopics, failed_admin};
 use crate::failure::Failure;
 use crate::output::{Counted, print};
 
-/// Brokers of this project are shards: the id is the node's number times this, plus the shard's.
-const SHARD_IDS: i32 = 1_000;
-
 /// A topic, ready to be shown.
 struct Described {
     id: String,
@@ -122,11 +119,6 @@ async fn offsets<I: Io>(
     Ok(both.collect())
 }
 
-/// The shard behind a broker id; other brokers count their ids from 0 or 1 and have none.
-fn shard(broker: i32) -> Option<i32> {
-    (broker >= SHARD_IDS).then_some(broker % SHARD_IDS)
-}
-
 impl Described {
     fn json(&self, name: &str) -> Value {
         let partitions: Vec<_> =
@@ -177,7 +169,7 @@ impl DescribedPartition {
             "partition": index,
             "leader": leader.map(|leader| leader.broker),
             "endpoint": leader.and_then(|leader| leader.endpoint.as_deref()),
-            "shard": leader.and_then(|leader| shard(leader.broker)),
+            "shard": log.and_then(|log| log.shard),
             "leader_epoch": leader.map(|leader| leader.epoch),
             "replicas": self.replicas,
             "in_sync_replicas": self.in_sync_replicas,
@@ -205,7 +197,7 @@ impl DescribedPartition {
             index.to_string(),
             leader.broker.to_string(),
             leader.endpoint.clone().unwrap_or_else(dash),
-            shard(leader.broker).map_or_else(dash, |shard| shard.to_string()),
+            leader.log.and_then(|log| log.shard).map_or_else(dash, |shard| shard.to_string()),
             leader.epoch.to_string(),
             in_sync,
             earliest,
@@ -222,7 +214,7 @@ mod tests {
 
     fn led(offsets: Result<Offsets, String>) -> DescribedPartition {
         let endpoint = Some("127.0.0.1:9093".to_owned());
-        let log = offsets.is_ok().then_some(LogSize { bytes: 4_096, segments: Some(3) });
+        let log = offsets.is_ok().then_some(LogSize { bytes: 4_096, segments: Some(3), shard: Some(1) });
         let leader = Some(Leader { broker: 1_001, endpoint, epoch: 3, offsets, log });
         DescribedPartition { leader, replicas: vec![1_001], in_sync_replicas: vec![1_001] }
     }
@@ -243,7 +235,7 @@ mod tests {
              settings of its own: a=1, b=\n\
              PARTITION  LEADER  ENDPOINT        SHARD  EPOCH  IN SYNC  EARLIEST  LATEST                    BYTES  SEGMENTS\n\
              0          1001    127.0.0.1:9093  1      3      1 of 1   5         42                        4096   3\n\
-             1          1001    127.0.0.1:9093  1      3      1 of 1   -         KAFKA_STORAGE_ERROR (56)  -      -\n\
+             1          1001    127.0.0.1:9093  -      3      1 of 1   -         KAFKA_STORAGE_ERROR (56)  -      -\n\
              2          NONE    -               -      -      0 of 1   -         -                         -      -"
         );
     }
@@ -276,20 +268,14 @@ mod tests {
     }
 
     #[test]
-    fn brokers_of_other_projects_count_no_segments() {
+    fn brokers_of_other_projects_count_no_segments_and_have_no_shards() {
         let mut partition = led(Ok(Offsets { earliest: 0, latest: 1 }));
-        partition.leader.as_mut().unwrap().log = Some(LogSize { bytes: 7, segments: None });
+        partition.leader.as_mut().unwrap().log = Some(LogSize { bytes: 7, segments: None, shard: None });
         assert_eq!(partition.row(0)[8..], ["7", "-"]);
+        assert_eq!((&*partition.row(0)[3], &partition.json(0)["shard"]), ("-", &Value::Null));
         assert_eq!(
             (&partition.json(0)["log_bytes"], &partition.json(0)["segment_count"]),
             (&json!(7), &Value::Null)
         );
-    }
-
-    #[test]
-    fn brokers_of_other_projects_have_no_shards() {
-        assert_eq!(shard(1), None);
-        assert_eq!(shard(1_000), Some(0));
-        assert_eq!(shard(2_007), Some(7));
     }
 }
