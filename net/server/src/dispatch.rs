@@ -13,7 +13,6 @@ use crate::connection::Connection;
 use crate::forward;
 use crate::frame_reader::RequestFrame;
 use crate::handlers;
-use crate::hooks;
 use crate::metrics::Stage;
 use crate::reply_memory;
 use crate::reply_queue::PendingReply;
@@ -21,6 +20,7 @@ use crate::request_limits;
 use crate::request_memory::Held;
 use crate::response::{CloseReason, Response};
 use crate::shard::Shard;
+use crate::throttle;
 
 /// A request whose header has been read.
 pub(crate) struct Request<I: Io> {
@@ -30,6 +30,8 @@ pub(crate) struct Request<I: Io> {
     pub(crate) connection: Rc<Connection<I>>,
     /// When its last byte was here.
     pub(crate) received_at: Instant,
+    /// How long the client is told to wait, in milliseconds: its connection is muted for as long.
+    pub(crate) throttle_time_ms: i32,
     frame: Vec<u8>,
     /// Where the body begins in `frame`.
     body: usize,
@@ -50,6 +52,7 @@ impl<I: Io> Request<I> {
             correlation_id: header.correlation_id,
             connection: Rc::clone(connection),
             received_at,
+            throttle_time_ms: 0,
             body: frame.bytes.len() - reader.remaining(),
             frame: frame.bytes,
             memory: frame.memory,
@@ -88,7 +91,7 @@ pub(crate) async fn start<I: Io>(
     connection: &Rc<Connection<I>>,
     frame: RequestFrame,
 ) -> PendingReply<I> {
-    let request = match Request::parse(frame, connection, shard.io().now()) {
+    let mut request = match Request::parse(frame, connection, shard.io().now()) {
         Ok(request) => request,
         Err(reason) => return Box::pin(ready(Response::Close(reason))),
     };
@@ -98,7 +101,7 @@ pub(crate) async fn start<I: Io>(
     if let Err(reason) = request_limits::check(&request) {
         return Box::pin(ready(Response::Close(reason)));
     }
-    hold_back(shard, &request);
+    hold_back(shard, &mut request);
     // A produce's first stage takes kilobytes while it runs: in a place of its own, which an idle connection doesn't have.
     if request.api == ApiKey::Produce && forward::forwards(shard, connection) {
         Box::pin(forward::produce::start(shard, request)).await
@@ -109,10 +112,12 @@ pub(crate) async fn start<I: Io>(
     }
 }
 
-/// Mutes the connection where the throttle says so.
-fn hold_back<I: Io>(shard: &Shard<I>, request: &Request<I>) {
-    let pause = hooks::throttle(&request.connection.principal, request.frame.len());
-    if !pause.is_zero() {
+/// Mutes the connection where the shard is short of memory for requests and this client holds much of it.
+fn hold_back<I: Io>(shard: &Shard<I>, request: &mut Request<I>) {
+    let held = request.connection.request_memory().used();
+    let pause = throttle::pause(shard.request_load(), held);
+    if !pause.is_zero() && matches!(request.api, ApiKey::Produce | ApiKey::Fetch) {
+        request.throttle_time_ms = throttle::told(pause);
         request.connection.mute(shard.io().now().after(pause));
     }
 }

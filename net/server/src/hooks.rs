@@ -1,9 +1,7 @@
-//! What every request passes: who asks, may they, and should they be held back.
+//! What every request passes: who asks, and may they.
 //!
 //! Without authentication everyone is the anonymous principal and may do everything. The calls are made all the same,
 //! at the places where they will decide, so that no handler has to be found again for them.
-
-use core::time::Duration;
 
 /// Who a client is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,10 +59,4 @@ pub(crate) enum Decision {
 pub(crate) fn authorize(principal: &Principal, operation: Operation, resource: Resource<'_>) -> Decision {
     tracing::trace!(principal = principal.name, ?operation, ?resource, "authorize");
     Decision::Allowed
-}
-
-/// How long a client is to be held back after a request of `bytes` bytes: the connection is muted for that time. Nobody
-/// is, yet; replies are to say the time once somebody is.
-pub(crate) fn throttle(_principal: &Principal, _bytes: usize) -> Duration {
-    Duration::ZERO
 }

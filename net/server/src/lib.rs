@@ -59,6 +59,7 @@ mod run_shard;
 mod sending;
 pub mod settings;
 mod shard;
+mod throttle;
 mod turns;
 mod validation;
 

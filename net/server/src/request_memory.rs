@@ -17,6 +17,7 @@ use engine_io::{Io, deadline, first};
 use crate::budget::{Budget, Share};
 use crate::notices::Notice;
 use crate::shard::Shard;
+use crate::throttle::Load;
 
 /// A small request's frame, its size included, has at most so many bytes.
 pub(crate) const SMALL_BYTES: usize = 16 << 10;
@@ -70,6 +71,11 @@ impl RequestMemory {
     /// The bytes held now.
     pub(crate) fn used(&self) -> u64 {
         self.shared.used()
+    }
+
+    /// How it is used by so many connections.
+    pub(crate) fn load(&self, connections: usize) -> Load {
+        Load { used: self.shared.used(), total: self.shared.total(), connections }
     }
 
     /// Whether somebody waits for it.

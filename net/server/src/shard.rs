@@ -38,6 +38,7 @@ use crate::reply_memory::{self, ReplyMemory};
 use crate::request_memory::RequestMemory;
 use crate::retention::Retention;
 use crate::settings::{SettingError, TopicSettings};
+use crate::throttle::Load;
 
 /// One shard.
 pub(crate) struct Shard<I: Io> {
@@ -213,6 +214,11 @@ impl<I: Io> Shard<I> {
 
     pub(crate) fn request_memory(&self) -> &RequestMemory {
         &self.request_memory
+    }
+
+    /// How the memory for requests is used by the connections there are.
+    pub(crate) fn request_load(&self) -> Load {
+        self.request_memory.load(self.connections.count())
     }
 
     pub(crate) fn list_memory(&self) -> &Budget {

@@ -200,7 +200,7 @@ pub(crate) fn start<I: Io>(
     FetchResponseStart {
         version: request.version,
         correlation_id: request.correlation_id,
-        throttle_time_ms: 0,
+        throttle_time_ms: request.throttle_time_ms,
         error_code,
         session_id,
         topic_count,

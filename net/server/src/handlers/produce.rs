@@ -148,6 +148,7 @@ pub(crate) async fn start<I: Io>(shard: &Rc<Shard<I>>, request: Request<I>) -> P
         version: request.version,
         correlation_id: request.correlation_id,
         received_at: request.received_at,
+        throttle_time_ms: request.throttle_time_ms,
         endpoints: shard.endpoints_told_if(needs_endpoints(&topics, request.version), &request),
     };
     drop(request);
@@ -282,6 +283,7 @@ struct Answer {
     version: i16,
     correlation_id: i32,
     received_at: Instant,
+    throttle_time_ms: i32,
     endpoints: Vec<Endpoint>,
 }
 
@@ -360,7 +362,7 @@ fn respond<I: Io>(topics: &[TopicOutcome<I>], answer: &Answer) -> Response<I> {
         })
         .collect();
     let node_endpoints = answer.endpoints.iter().map(Endpoint::on_wire).collect::<Vec<NodeEndpoint<'_>>>();
-    let response = ProduceResponse { responses, throttle_time_ms: 0, node_endpoints };
+    let response = ProduceResponse { responses, throttle_time_ms: answer.throttle_time_ms, node_endpoints };
     Response::encode(answer.correlation_id, answer.version, &response)
 }
 

@@ -188,3 +188,28 @@ fn large_requests_that_fill_the_memory_together_are_all_served() {
         assert_eq!(node.snapshot(0).await.request_bytes, 0);
     });
 }
+
+/// What an answer to a produce says of how long to wait, and how long it took.
+async fn throttled(client: &mut Client, topic: &Topic, records: &[u8]) -> (i32, Duration) {
+    let begun_at = client.now();
+    let answer = client.ask(PRODUCE, &Produce::new(topic, 0, records).request()).await;
+    (answer.body().throttle_time_ms, client.now().since(begun_at))
+}
+
+#[test]
+fn who_holds_much_where_memory_is_short_is_told_to_wait_and_kept_to_it() {
+    on_node(8, little_memory(), async |node| {
+        let topic = node.topic("t", 1).await;
+        let [mut heavy, mut light] = [node.connect(0).await, node.connect(0).await];
+        let records = large(900_000);
+        assert_eq!(throttled(&mut heavy, &topic, &records).await.0, 0, "there is enough");
+        let _holding = silent_clients(&node, 44, 15_000_000, MIB).await;
+        let (told, took) = throttled(&mut heavy, &topic, &records).await;
+        assert!((50..=100).contains(&told), "{told} ms");
+        assert!(took < SECOND / 20, "it is told at once: {took:?}");
+        let (_, took) = throttled(&mut heavy, &topic, &batch(&["behind"])).await;
+        assert!(took > Duration::from_millis(40), "nothing is read before: {took:?}");
+        let (told, took) = throttled(&mut light, &topic, &batch(&["little"])).await;
+        assert!(told == 0 && took < SECOND / 50, "{told} ms, {took:?}");
+    });
+}
