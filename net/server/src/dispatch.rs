@@ -74,6 +74,11 @@ impl<I: Io> Request<I> {
         (self.frame, self.memory)
     }
 
+    /// Whose it is, and how long the client is told to wait: what an owner of partitions is told of it.
+    pub(crate) fn asker(&self) -> (&Connection<I>, i32) {
+        (&self.connection, self.throttle_time_ms)
+    }
+
     /// Decodes the body.
     pub(crate) fn decode<'a, M: Message<'a>>(&'a self) -> Result<M, CloseReason> {
         Ok(decode_front(self.body(), self.version)?)
@@ -91,19 +96,37 @@ pub(crate) async fn start<I: Io>(
     connection: &Rc<Connection<I>>,
     frame: RequestFrame,
 ) -> PendingReply<I> {
-    let mut request = match Request::parse(frame, connection, shard.io().now()) {
-        Ok(request) => request,
-        Err(reason) => return Box::pin(ready(Response::Close(reason))),
-    };
+    match Request::parse(frame, connection, shard.io().now()) {
+        Ok(mut request) => {
+            hold_back(shard, &mut request);
+            begin(shard, request).await
+        }
+        Err(reason) => Box::pin(ready(Response::Close(reason))),
+    }
+}
+
+/// The same for what another shard forwards, which has told its client to wait so long.
+pub(crate) async fn start_forwarded<I: Io>(
+    shard: &Rc<Shard<I>>,
+    connection: &Rc<Connection<I>>,
+    frame: RequestFrame,
+    throttle_time_ms: i32,
+) -> PendingReply<I> {
+    match Request::parse(frame, connection, shard.io().now()) {
+        Ok(request) => begin(shard, Request { throttle_time_ms, ..request }).await,
+        Err(reason) => Box::pin(ready(Response::Close(reason))),
+    }
+}
+
+async fn begin<I: Io>(shard: &Rc<Shard<I>>, request: Request<I>) -> PendingReply<I> {
     if !request.api.versions().contains(request.version) {
         return Box::pin(ready(unsupported_version(&request)));
     }
     if let Err(reason) = request_limits::check(&request) {
         return Box::pin(ready(Response::Close(reason)));
     }
-    hold_back(shard, &mut request);
     // A produce's first stage takes kilobytes while it runs: in a place of its own, which an idle connection doesn't have.
-    if request.api == ApiKey::Produce && forward::forwards(shard, connection) {
+    if request.api == ApiKey::Produce && forward::forwards(shard, &request.connection) {
         Box::pin(forward::produce::start(shard, request)).await
     } else if request.api == ApiKey::Produce {
         Box::pin(handlers::produce::start(shard, request)).await

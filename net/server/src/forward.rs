@@ -48,6 +48,8 @@ use crate::shard::Shard;
 pub(crate) struct Forwarded {
     /// As a client would have sent it, without its size.
     frame: Vec<u8>,
+    /// What the client is to be told of how long to wait.
+    throttle_time_ms: i32,
     /// To be answered once its first stage is over.
     begun: ReplySlot<()>,
     /// Where the answer goes.

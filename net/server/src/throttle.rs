@@ -5,9 +5,11 @@
 
 use core::time::Duration;
 
-/// The longest pause. While more than [`FREE_BELOW`] is used a shard has that much to append, which takes several times as
-/// long: so nobody's pause leaves it without work.
+/// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_millis(100);
+/// No shard takes less long to append so many bytes, and none pauses longer than a shard takes for a quarter of its memory. While
+/// it is short it has three times as much to append, so nobody's pause leaves it without work.
+const BYTES_A_MS: u64 = 1 << 20;
 /// Nobody is told to wait while more than one part in so many is free.
 const FREE_BELOW: u64 = 4;
 /// Who holds no more than this, in bytes, is never told to wait: what it holds is none of the shortage.
@@ -33,7 +35,8 @@ pub(crate) fn pause(load: Load, held: u64) -> Duration {
         return Duration::ZERO;
     }
     let lacking = u128::from(threshold - free);
-    let nanoseconds = PAUSE_MAX.as_nanos() * lacking / u128::from(threshold);
+    let longest = PAUSE_MAX.min(Duration::from_millis(threshold / BYTES_A_MS));
+    let nanoseconds = longest.as_nanos() * lacking / u128::from(threshold);
     Duration::from_nanos(u64::try_from(nanoseconds).expect("at most the longest pause"))
 }
 
@@ -74,6 +77,13 @@ mod tests {
         assert_eq!(of(400), PAUSE_MAX);
         assert_eq!(of(700), PAUSE_MAX, "also beyond the limit");
         assert!(of(310) < of(320));
+    }
+
+    #[test]
+    fn where_there_is_little_memory_no_pause_is_longer_than_what_there_is_to_append() {
+        let full = |total| pause(Load { used: total, total, connections: 1 }, total);
+        assert_eq!(full(64 * MIB), Duration::from_millis(16));
+        assert_eq!(full(2 * MIB), Duration::ZERO);
     }
 
     #[test]

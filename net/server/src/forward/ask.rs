@@ -23,16 +23,16 @@ pub(super) struct Asked {
     hurry: Sender<Hurry>,
 }
 
-/// Sends a part; `None` where its owner is gone.
+/// Sends a part of a request; `None` where its owner is gone.
 pub(super) async fn ask<I: Io>(
     shard: &Shard<I>,
-    connection: &Connection<I>,
+    (connection, throttle_time_ms): (&Connection<I>, i32),
     owner: ShardId,
     frame: Vec<u8>,
 ) -> Option<Asked> {
     let peers = shard.peers()?;
     let ((begins, begun), (answers, answer), (hurry, hurried)) = (reply(), reply(), mailbox(1));
-    let part = Forwarded { frame, begun: begins, answer: answers, hurry: hurried };
+    let part = Forwarded { frame, throttle_time_ms, begun: begins, answer: answers, hurry: hurried };
     send(peers, connection, owner, part).await.ok()?;
     Some(Asked { begun, answer, hurry })
 }

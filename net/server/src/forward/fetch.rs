@@ -63,7 +63,7 @@ async fn ask_all<I: Io>(
     let mut parts = BTreeMap::new();
     for (owner, list) in &divided.parts {
         let part = part(shard, request, asked, list, divided.parts.len());
-        let sent = ask(shard, &request.connection, *owner, frame(request, &part)?).await;
+        let sent = ask(shard, request.asker(), *owner, frame(request, &part)?).await;
         parts.extend(sent.map(|part| (*owner, part.beginning())));
         shard.io().yield_now().await;
     }

@@ -27,7 +27,7 @@ pub(crate) async fn log_dirs<I: Io>(
     let _can_be_read: DescribeLogDirsRequest<'_> = request.decode()?;
     let mut asked = Vec::new();
     for other in (0..shard.config().shards).map(ShardId) {
-        asked.push(ask(shard, &request.connection, other, request.frame().to_vec()).await);
+        asked.push(ask(shard, request.asker(), other, request.frame().to_vec()).await);
     }
     let mut frames = Vec::new();
     for part in asked {

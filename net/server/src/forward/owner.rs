@@ -40,13 +40,14 @@ async fn serve<I: Io>(shard: Rc<Shard<I>>, opening: Opening) {
     let replies = connection.forwarded_replies();
     while replies.has_room().await {
         let Ok(Ok(part)) = first(opening.inbox.receive(), connection.hung_up()).await else { break };
-        let Forwarded { frame, begun, answer, hurry } = part;
+        let Forwarded { frame, throttle_time_ms, begun, answer, hurry } = part;
         if !replies.begin() {
             break;
         }
         // Its memory is counted where it was read.
         let frame = RequestFrame { bytes: frame, memory: connection.request_memory().nothing() };
-        let reply: PendingReply<I> = dispatch::start(&shard, &connection, frame).await;
+        let reply: PendingReply<I> =
+            dispatch::start_forwarded(&shard, &connection, frame, throttle_time_ms).await;
         begun.answer(());
         places.borrow_mut().push_back((answer, hurry));
         replies.push(reply);

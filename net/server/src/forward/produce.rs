@@ -65,9 +65,9 @@ async fn start_whole<I: Io>(
     request: Request<I>,
     owner: ShardId,
 ) -> Result<PendingReply<I>, CloseReason> {
-    let connection = Rc::clone(&request.connection);
+    let (connection, throttle_time_ms) = (Rc::clone(&request.connection), request.throttle_time_ms);
     let (frame, memory) = request.into_frame();
-    let sent = ask(shard, &connection, owner, frame).await.ok_or(CloseReason::ShardGone)?;
+    let sent = ask(shard, (&connection, throttle_time_ms), owner, frame).await.ok_or(CloseReason::ShardGone)?;
     let begun = sent.begun().await;
     drop(memory);
     let shard = Rc::clone(shard);

@@ -35,7 +35,7 @@ pub(crate) async fn handle<'a, I: Io, M: PartitionList<'a>>(
         None if divided.parts.is_empty() => return Ok(None),
         Some(own) if own == shard.id() => return Ok(None),
         Some(other) => {
-            let sent = ask(shard, &request.connection, other, request.frame().to_vec()).await;
+            let sent = ask(shard, request.asker(), other, request.frame().to_vec()).await;
             parts.extend(sent.map(|part| (other, part)));
         }
         None => parts = ask_all(shard, request, &asked, &divided).await?,
@@ -72,7 +72,7 @@ pub(super) async fn ask_all<'a, I: Io, M: PartitionList<'a>>(
     let mut parts = BTreeMap::new();
     for (owner, list) in &divided.parts {
         let frame = frame(request, &asked.with(list.clone()))?;
-        parts.extend(ask(shard, &request.connection, *owner, frame).await.map(|part| (*owner, part)));
+        parts.extend(ask(shard, request.asker(), *owner, frame).await.map(|part| (*owner, part)));
         // A part may have mebibytes that were just copied.
         shard.io().yield_now().await;
     }
@@ -107,6 +107,7 @@ pub(super) struct Outline {
     api: ApiKey,
     version: i16,
     correlation_id: i32,
+    throttle_time_ms: i32,
     topics: ByTopic<TopicKey, i32>,
     owners: Vec<Vec<ShardId>>,
     /// Whether one shard owns all: its answer is the answer.
@@ -119,11 +120,12 @@ impl Outline {
         asked: &M,
         divided: DividedList<'a, M>,
     ) -> Self {
-        let Request { api, version, correlation_id, .. } = *request;
+        let Request { api, version, correlation_id, throttle_time_ms, .. } = *request;
         let topics = asked.list(version).into_iter();
         let topics = topics.map(|(topic, parts)| (TopicKey::of(topic), parts.iter().map(M::index).collect()));
         let is_whole = divided.only_owner().is_some();
-        Self { api, version, correlation_id, topics: topics.collect(), owners: divided.owners, is_whole }
+        let topics = topics.collect();
+        Self { api, version, correlation_id, throttle_time_ms, topics, owners: divided.owners, is_whole }
     }
 
     /// About how much memory it takes, in bytes.
@@ -159,7 +161,7 @@ impl Outline {
         let missing = |topic: usize, at: usize| M::failed(self.topics[topic].1[at], NO_ANSWER);
         let joined = join(&self.owners, said, missing);
         let topics = self.topics.iter().map(|(topic, _)| topic.as_ref()).zip(joined).collect();
-        Ok(Response::encode(self.correlation_id, self.version, &M::response(topics)))
+        Ok(Response::encode(self.correlation_id, self.version, &M::response(self.throttle_time_ms, topics)))
     }
 }
 

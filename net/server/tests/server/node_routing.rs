@@ -14,11 +14,13 @@ use net_wire::messages::offset_for_leader_epoch::{
 use net_wire::messages::produce::{PartitionProduceData, TopicProduceData};
 use net_wire::messages::{DescribeClusterRequest, FetchRequest, MetadataRequest, ProduceRequest};
 use net_wire::{ApiKey, ErrorCode, Uuid};
+use sim::SimTask;
 
 use crate::batches::{batch, large, read, sequenced};
 use crate::calls::{Fetch, Topic, produce, read_all};
 use crate::client::Client;
 use crate::node::{FIRST_BROKER, Node, config, on_node};
+use crate::request_memory::{little_memory, silent_clients};
 
 const SHARDS: u16 = 3;
 const PARTITIONS: i32 = 6;
@@ -697,6 +699,41 @@ fn old_clients_fetch_from_all_shards_by_name() {
                 assert_eq!(found.error_code, ErrorCode::NONE);
                 assert_eq!(read(found.records.unwrap()).len(), 1, "v{version}");
             }
+        }
+    });
+}
+
+/// Clients that hold 44 of the 48 MiB that each of two shards has for requests. Which shard takes one is chance: those that
+/// come beyond it are let go.
+async fn nearly_fill_requests(node: &Node) -> Vec<SimTask> {
+    const WANTED: u64 = 44 << 20;
+    let mut holding = Vec::new();
+    loop {
+        let more = silent_clients(node, 1, 15_000_000, 1 << 20).await;
+        let held = [node.snapshot(0).await.request_bytes, node.snapshot(1).await.request_bytes];
+        if held.iter().all(|held| *held <= WANTED + (1 << 20)) {
+            holding.extend(more);
+        }
+        if held.iter().all(|held| *held >= WANTED) {
+            return holding;
+        }
+    }
+}
+
+#[test]
+fn the_time_to_wait_is_told_whichever_shards_answer() {
+    on_node(9, Config { routing: Routing::Node, shards: 2, ..little_memory() }, async |node| {
+        let topic = node.topic("t", PARTITIONS).await;
+        let _holding = nearly_fill_requests(&node).await;
+        for partitions in [0..1, 1..2, 2..3, 3..4, 0..PARTITIONS] {
+            let bytes = 900_000 / partitions.len();
+            let batches: Vec<_> = partitions.clone().map(|index| (index, large(bytes))).collect();
+            let mut client = node.connect(0).await;
+            let answer = client.ask(PRODUCE, &to_all(&topic, -1, &batches)).await;
+            let told = answer.body();
+            let outcomes = told.responses.iter().flat_map(|topic| &topic.partition_responses);
+            assert!(outcomes.clone().all(|outcome| outcome.error_code.is_none()), "{told:?}");
+            assert!((1..=12).contains(&told.throttle_time_ms), "{partitions:?}: {} ms", told.throttle_time_ms);
         }
     });
 }

@@ -16,13 +16,13 @@ const SECOND: Duration = Duration::from_secs(1);
 const MIB: usize = 1 << 20;
 
 /// Room for 48 MiB of requests beside one of the largest.
-fn little_memory() -> Config {
+pub(crate) fn little_memory() -> Config {
     let limits = Limits { request_bytes: 64 << 20, frame_bytes: 16 << 20, ..Limits::default() };
     Config { limits, ..config(1) }
 }
 
 /// Clients that announce a large request, send so many bytes of it, and nothing more. Dropping them ends them.
-async fn silent_clients(node: &Node, count: usize, announced: i32, sent: usize) -> Vec<SimTask> {
+pub(crate) async fn silent_clients(node: &Node, count: usize, announced: i32, sent: usize) -> Vec<SimTask> {
     let mut clients = Vec::new();
     for _ in 0..count {
         let mut client = node.connect(0).await;
@@ -205,10 +205,10 @@ fn who_holds_much_where_memory_is_short_is_told_to_wait_and_kept_to_it() {
         assert_eq!(throttled(&mut heavy, &topic, &records).await.0, 0, "there is enough");
         let _holding = silent_clients(&node, 44, 15_000_000, MIB).await;
         let (told, took) = throttled(&mut heavy, &topic, &records).await;
-        assert!((50..=100).contains(&told), "{told} ms");
-        assert!(took < SECOND / 20, "it is told at once: {took:?}");
+        assert!((6..=12).contains(&told), "{told} ms");
+        assert!(took < SECOND / 200, "it is told at once: {took:?}");
         let (_, took) = throttled(&mut heavy, &topic, &batch(&["behind"])).await;
-        assert!(took > Duration::from_millis(40), "nothing is read before: {took:?}");
+        assert!(took > Duration::from_millis(5), "nothing is read before: {took:?}");
         let (told, took) = throttled(&mut light, &topic, &batch(&["little"])).await;
         assert!(told == 0 && took < SECOND / 50, "{told} ms, {took:?}");
     });
