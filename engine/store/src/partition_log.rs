@@ -110,6 +110,16 @@ impl<I: Io> PartitionLog<I> {
         self.partition.tell_unreadable(self.partition.read(request).await)
     }
 
+    /// The same where there is little memory: also what is still in memory is read from the file, by the page cache. In
+    /// memory are only what isn't written yet and, of an active segment, the last block that is; both copied, so that
+    /// nothing is kept beside them. Where the page cache doesn't keep the bytes, the answer has no batches.
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    pub async fn read_files(&self, request: ReadRequest) -> Result<Read<I>, ReadError> {
+        self.partition.tell_unreadable(self.partition.read_files(request).await)
+    }
+
     /// The first record of at least this time, in the order of offsets; `None` where there is none. Of a batch that
     /// expands too far its first offset and latest time: see [`TimestampedOffset`].
     ///

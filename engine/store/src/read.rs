@@ -101,20 +101,39 @@ impl<I: Io> Partition<I> {
     /// See [`crate::PartitionLog::read`].
     pub(crate) async fn read(self: &Rc<Self>, request: ReadRequest) -> Result<Read<I>, ReadError> {
         self.not_cutting().await?;
-        if request.max_bytes == 0 && !request.at_least_one {
-            return self.answer_without_batches(request.offset);
-        }
-        let plan = self.plan_read(request).await?;
-        let located = if plan.is_empty() { None } else { self.locate(&plan, request.at_least_one).await? };
-        let Some(located) = located else { return Ok(self.answer(request.offset, request.offset)) };
-        let BatchRange { begin, end } = located.range;
+        let Some(located) = self.find(request).await? else { return self.answer_without_batches(request.offset) };
         let pieces = self.gather(&located).await?;
-        self.state.borrow_mut().recent_ends.note(located.segment.id(), end);
-        let read = self.answer(begin.offset, end.offset);
-        Ok(Read { pieces, bytes: located.range.bytes(), hold: Some(located.hold), ..read })
+        Ok(self.answer_with(located, pieces))
     }
 
-    /// For the partitions of a fetch whose limit is used up, which may be many: only where the log stands, at no I/O.
+    /// See [`crate::PartitionLog::read_files`].
+    pub(crate) async fn read_files(self: &Rc<Self>, request: ReadRequest) -> Result<Read<I>, ReadError> {
+        self.not_cutting().await?;
+        let Some(located) = self.find(request).await? else { return self.answer_without_batches(request.offset) };
+        match self.gather_from_file(&located).await? {
+            Some(pieces) => Ok(self.answer_with(located, pieces)),
+            None => self.answer_without_batches(request.offset),
+        }
+    }
+
+    /// The batches that answer a read; `None` where there are none.
+    async fn find(self: &Rc<Self>, request: ReadRequest) -> Result<Option<Located<I>>, ReadError> {
+        if request.max_bytes == 0 && !request.at_least_one {
+            // For the partitions of a fetch whose limit is used up, which may be many: no I/O.
+            return Ok(None);
+        }
+        let plan = self.plan_read(request).await?;
+        if plan.is_empty() { Ok(None) } else { self.locate(&plan, request.at_least_one).await }
+    }
+
+    fn answer_with(&self, located: Located<I>, pieces: Vec<Piece<I>>) -> Read<I> {
+        let BatchRange { begin, end } = located.range;
+        self.state.borrow_mut().recent_ends.note(located.segment.id(), end);
+        let read = self.answer(begin.offset, end.offset);
+        Read { pieces, bytes: located.range.bytes(), hold: Some(located.hold), ..read }
+    }
+
+    /// Only where the log stands, at no I/O.
     fn answer_without_batches(&self, offset: Offset) -> Result<Read<I>, ReadError> {
         self.check()?;
         let LogOffsets { log_start, log_end, .. } = self.offsets();

@@ -17,7 +17,7 @@ struct State {
     /// What is handed out; more than there is in all where something was taken anyway.
     used: u64,
     total: u64,
-    /// Whether somebody had to wait since this was last asked for.
+    /// Whether somebody had to wait, or to do without, since this was last asked for.
     ran_short: bool,
     /// Who waits, in the order of their turns.
     queue: VecDeque<Waiting>,
@@ -64,7 +64,7 @@ impl Budget {
         state.total.saturating_sub(state.used)
     }
 
-    /// Whether somebody has had to wait since the last call.
+    /// Whether somebody has had to wait, or to do without, since the last call.
     pub(crate) fn has_run_short(&self) -> bool {
         let mut state = self.state.borrow_mut();
         let has_waiting = !state.queue.is_empty();
@@ -81,6 +81,21 @@ impl Budget {
     pub(crate) fn try_take(&self, amount: u64, rest: u64) -> Option<Share> {
         let is_there = self.state.borrow().queue.is_empty() && self.free() >= amount.saturating_add(rest);
         is_there.then(|| self.take_anyway(amount))
+    }
+
+    /// Takes what is free, at least `least` and at most `most`, where so much is free and nobody waits. Who gets nothing has
+    /// run short.
+    ///
+    /// # Panics
+    /// As [`Budget::take_between`].
+    pub(crate) fn try_take_between(&self, least: u64, most: u64) -> Option<Share> {
+        self.check_amounts(least, most);
+        let is_first = self.state.borrow().queue.is_empty();
+        let share = is_first.then(|| self.take_free(least, most)).flatten();
+        if share.is_none() {
+            self.state.borrow_mut().ran_short = true;
+        }
+        share
     }
 
     /// Takes `amount`, also where less is free: for what is there already and can't wait. Others wait for it.
@@ -125,8 +140,7 @@ impl Budget {
     }
 
     async fn take_ranked(&self, least: u64, most: u64, rank: u64) -> Share {
-        assert!(least <= self.total(), "more is asked for than there is in all");
-        assert!(least <= most, "at least {least} and at most {most} are nothing");
+        self.check_amounts(least, most);
         let is_first = self.state.borrow().queue.is_empty();
         if let Some(share) = is_first.then(|| self.take_free(least, most)).flatten() {
             return share;
@@ -139,6 +153,11 @@ impl Budget {
             }
             turn.await;
         }
+    }
+
+    fn check_amounts(&self, least: u64, most: u64) {
+        assert!(least <= self.total(), "more is asked for than there is in all");
+        assert!(least <= most, "at least {least} and at most {most} are nothing");
     }
 
     fn take_free(&self, least: u64, most: u64) -> Option<Share> {

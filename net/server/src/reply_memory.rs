@@ -4,8 +4,11 @@
 //! store has let go of long since. All replies of a shard together have a limit. Of it, what came of produces has at
 //! most a quarter and what is said of topics at most half: neither keeps records from those who fetch.
 //!
-//! - What may be much larger than its request waits for memory before it is made: fetches ([`reserve_fetched`]),
-//!   metadata, topics created or grown, settings and sizes told ([`reserve_list`]).
+//! - What may be much larger than its request waits for memory before it is made: metadata, topics created or grown,
+//!   settings and sizes told ([`reserve_list`]).
+//! - Fetches have memory for records before they read them ([`try_reserve_fetched`]). Where there is none, they read from
+//!   files also what is in the store's memory, and hold next to nothing ([`try_reserve_anyway`]). Only where that gives
+//!   them no records do they wait ([`reserve_fetched`]).
 //! - What came of a produce is kept until the replies before it have left, so it has memory before the produce is begun
 //!   ([`reserve_queued`]): a client that doesn't read is served no further.
 //! - Every other answer is about as large as its request. A large one waits for memory before it is sent ([`paid`]), and
@@ -135,11 +138,29 @@ impl Held {
 /// let go.
 pub(crate) async fn reserve_fetched<I: Io>(shard: &Shard<I>, least: u64, most: u64) -> Option<Held> {
     let memory = &shard.reply_memory().all;
-    let least = least.min(memory.total());
     let until = shard.io().now().after(WAIT_MAX);
-    let most = most.min(memory.free() / 4).max(least);
+    let (least, most) = for_fetched(memory, least, most);
     let shared = deadline(shard.io(), until, memory.take_between(least, most)).await?;
     Some(Held { shared, of_kind: None })
+}
+
+/// The same at once; `None` where other replies hold it. Who takes nothing of these is let go of then.
+pub(crate) fn try_reserve_fetched<I: Io>(shard: &Shard<I>, least: u64, most: u64) -> Option<Held> {
+    let memory = &shard.reply_memory().all;
+    let (least, most) = for_fetched(memory, least, most);
+    Some(Held { shared: memory.try_take_between(least, most)?, of_kind: None })
+}
+
+fn for_fetched(memory: &Budget, least: u64, most: u64) -> (u64, u64) {
+    let least = least.min(memory.total());
+    (least, most.min(memory.free() / 4).max(least))
+}
+
+/// [`SMALL_BYTES`] of a connection's own where the shard's memory is short, for what little of a fetch from files is in
+/// memory. `None` while the connection holds some of them.
+pub(crate) fn try_reserve_anyway<I: Io>(shard: &Shard<I>, connection: &Connection<I>) -> Option<Held> {
+    let of_kind = connection.outcomes().anyway.try_take(SMALL_BYTES, 0)?;
+    Some(Held { of_kind: Some(of_kind), ..shard.reply_memory().count(SMALL_BYTES) })
 }
 
 /// Memory for a list of `bytes`. `None` where other replies hold it and don't let go; a small one doesn't ask.
@@ -157,7 +178,7 @@ pub(crate) async fn reserve_list<I: Io>(shard: &Shard<I>, bytes: u64) -> Option<
 pub(crate) struct ConnectionOutcomes {
     /// At any time, so that no client takes all of the shard's.
     own: Budget,
-    /// Where the shard's is short.
+    /// Where the shard's is short. Fetches from files have their memory of it, too.
     anyway: Budget,
 }
 

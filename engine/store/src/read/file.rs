@@ -50,7 +50,33 @@ impl<I: Io> Partition<I> {
         Ok(pieces)
     }
 
-    /// Bytes that never change again: sent from the page cache, into which they are brought first.
+    /// The same with as little of it in memory as there can be; `None` where the page cache is too small for the rest.
+    pub(super) async fn gather_from_file(
+        self: &Rc<Self>,
+        located: &Located<I>,
+    ) -> Result<Option<Vec<Piece<I>>>, ReadError> {
+        let BatchRange { begin, end } = located.range;
+        let (begin, end) = (begin.position, end.position);
+        let (sendable, memory_from, memory) = {
+            let state = self.state.borrow();
+            let sendable = state.sendable_end(&located.segment).clamp(begin, end);
+            let from = state.memory_begins_at(&located.segment).unwrap_or(end).clamp(sendable, end);
+            (sendable, from, state.copy_memory(&located.segment, from, (end - from) as usize))
+        };
+        let run = Run { from: begin, to: sendable };
+        let mut pieces = Vec::new();
+        if !run.is_empty() {
+            let Some(piece) = self.cached(located, run).await? else { return Ok(None) };
+            pieces.push(piece);
+        }
+        self.gather_direct(located, Run { from: sendable, to: memory_from }, &mut pieces).await?;
+        self.shard.counters.count(|metrics| metrics.bytes_read_tail += memory.len() as u64);
+        let bytes = memory.len();
+        pieces.extend((bytes > 0).then_some(Piece::Memory(SendPiece::Owned(memory))));
+        Ok(Some(pieces))
+    }
+
+    /// Bytes that never change again: sent from the page cache where that keeps them, else read past it.
     async fn gather_sendable(
         self: &Rc<Self>,
         located: &Located<I>,
@@ -60,6 +86,20 @@ impl<I: Io> Partition<I> {
         if run.is_empty() {
             return Ok(());
         }
+        match self.cached(located, run).await? {
+            Some(piece) => pieces.push(piece),
+            None => self.gather_direct(located, run, pieces).await?,
+        }
+        Ok(())
+    }
+
+    /// A piece of the page cache, into which the bytes are brought first; `None` where it is too small to keep them until
+    /// they are sent.
+    async fn cached(
+        self: &Rc<Self>,
+        located: &Located<I>,
+        run: Run,
+    ) -> Result<Option<Piece<I>>, ReadError> {
         let segment = &located.segment;
         let file = segment.send(&self.shard.io, &self.shard.descriptors).await?;
         let (position, bytes) = (u64::from(run.from), u64::from(run.bytes()));
@@ -72,14 +112,12 @@ impl<I: Io> Partition<I> {
         }
         let is_warm = was_warm || file.resident(position, bytes) >= bytes;
         if !is_warm || !self.check_cached(located, &file, run.to)? {
-            // The page cache is too small to keep it until it is sent.
-            return self.gather_direct(located, run, pieces).await;
+            return Ok(None);
         }
         self.shard.counters.count(|metrics| {
             *if was_warm { &mut metrics.bytes_read_warm } else { &mut metrics.bytes_read_cold } += bytes;
         });
-        pieces.push(Piece::File { file, position, bytes });
-        Ok(())
+        Ok(Some(Piece::File { file, position, bytes }))
     }
 
     /// Brings what a reader will ask for next into the page cache, where less than half of that is in it.

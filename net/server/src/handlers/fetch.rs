@@ -9,7 +9,7 @@ use core::time::Duration;
 use std::any::Any;
 use std::rc::Rc;
 
-use engine_io::{Io, SendPiece, deadline, first};
+use engine_io::{BLOCK_BYTES, Io, SendPiece, deadline, first};
 use engine_record::{LeaderEpoch, Offset, PartitionIndex, TopicId, TopicPartition};
 use engine_store::{FlushInterest, Piece as StorePiece, Read, ReadBound, ReadRequest};
 use net_wire::fetch::{FetchFrame, FetchResponseStart, FetchResponseWriter, FetchedPartition, Piece};
@@ -46,6 +46,10 @@ pub(crate) const ENDPOINTS_FROM: i16 = 16;
 
 /// No fetch waits longer, whatever it asks for: it holds its request's memory, and an early answer is always right.
 const WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// What a partition's records that are read from a file keep in memory, at most, in bytes: up to the whole block at their
+/// end and what lies before it in the one before.
+const FROM_FILE_BYTES: u64 = 2 * BLOCK_BYTES as u64;
 
 /// What stands before a partition's records in an answer, at most, in bytes.
 const HEAD_BYTES: usize = 64;
@@ -316,6 +320,11 @@ async fn news<I: Io>(shard: &Shard<I>, partitions: &[Asked<'_>]) -> Option<News>
 }
 
 impl<I: Io> Answer<'_, I> {
+    /// Whether it tells its client more than that there is nothing.
+    fn is_worth_sending(&self) -> bool {
+        self.fetched.iter().any(|partition| partition.outcome.as_ref().map_or(true, |read| read.bytes > 0))
+    }
+
     /// Whether it is worth sending before its time: it has an error, or as many bytes as the client wants or as there
     /// is memory for.
     fn is_enough(&self, min_bytes: u64) -> bool {
@@ -336,9 +345,8 @@ pub(crate) fn limit_of<I: Io>(shard: &Shard<I>, asked: &FetchRequest<'_>) -> u32
     limit.min(shard.config().broker.fetch_bytes_max).min(FETCH_BYTES_MAX)
 }
 
-/// Reads the partitions in order, until the request's limit is used up or the memory there is for it. The first one with
-/// data may exceed the limit by a batch, so that a large batch can always be read (KIP-74); so there is memory for the
-/// largest, or none is read.
+/// Reads the partitions with the memory there is; from files alone where there is none, and if that gives no records
+/// once there is some.
 async fn read_all<'a, I: Io>(
     shard: &Shard<I>,
     request: &Request<I>,
@@ -346,42 +354,90 @@ async fn read_all<'a, I: Io>(
     partitions: &[Asked<'a>],
     news: Option<News>,
 ) -> Answer<'a, I> {
-    let limit = limit_of(shard, asked);
-    let wanted = news.map_or(0, |news| news.bytes.min(u64::from(limit)));
     let heads = (partitions.len() * (size_of::<Fetched<'_, I>>() + HEAD_BYTES)) as u64;
-    let memory = match news {
-        Some(news) => {
-            let least = heads + u64::from(news.batch_bytes);
-            let memory = reply_memory::reserve_fetched(shard, least, heads + wanted);
-            // What waits behind this fetch may hold the memory that it would wait for.
-            first(memory, request.connection.hurried()).await.ok().flatten()
-        }
-        None => None,
-    };
-    let mut room = memory.as_ref().map_or(0, |memory| memory.amount().saturating_sub(heads));
-    let is_cut = room < wanted;
-    let mut left = limit;
-    let mut nothing_yet = memory.is_some();
-    let mut fetched = Vec::with_capacity(partitions.len());
-    let mut turns = Turns::new(shard.io());
-    for partition in partitions {
-        turns.step().await;
-        let own_limit = u32::try_from(partition.partition.partition_max_bytes).unwrap_or(0);
-        let max_bytes = own_limit.min(left).min(u32::try_from(room).unwrap_or(u32::MAX));
-        let outcome = match partition.hosted {
-            Ok(hosted) => read(shard, hosted, max_bytes, nothing_yet).await,
-            Err(refused) => Err(refused),
-        };
-        if let Ok(read) = &outcome
-            && read.bytes > 0
-        {
-            nothing_yet = false;
-            left = left.saturating_sub(read.bytes);
-            room = room.saturating_sub(bytes_kept(read));
-        }
-        fetched.push(Fetched { topic: partition.topic, asked: partition.partition, outcome });
+    let reading = Reading { shard, partitions, limit: limit_of(shard, asked), heads };
+    let Some(news) = news else { return reading.read(Source::Nothing, 0).await };
+    let wanted = news.bytes.min(u64::from(reading.limit));
+    let (least, most) = (heads + u64::from(news.batch_bytes), heads + wanted);
+    if let Some(memory) = reply_memory::try_reserve_fetched(shard, least, most) {
+        return reading.read(Source::Anywhere(memory), wanted).await;
     }
-    Answer { fetched, memory, is_cut }
+    if heads + FROM_FILE_BYTES <= reply_memory::SMALL_BYTES
+        && let Some(memory) = reply_memory::try_reserve_anyway(shard, &request.connection)
+    {
+        let answer = reading.read(Source::Files(memory), wanted).await;
+        if answer.is_worth_sending() {
+            return answer;
+        }
+    }
+    let memory = reply_memory::reserve_fetched(shard, least, most);
+    // What waits behind this fetch may hold the memory that it would wait for.
+    let memory = first(memory, request.connection.hurried()).await.ok().flatten();
+    reading.read(memory.map_or(Source::Nothing, Source::Anywhere), wanted).await
+}
+
+/// Where records are read, and the memory for what is kept of them.
+enum Source {
+    /// Nowhere: there is no memory, or no record.
+    Nothing,
+    /// Wherever they are.
+    Anywhere(Held),
+    /// From files also where they are in memory, but for what isn't in files yet.
+    Files(Held),
+}
+
+/// Partitions to be read in order, under the limits of one request.
+struct Reading<'r, 'a, I: Io> {
+    shard: &'r Shard<I>,
+    partitions: &'r [Asked<'a>],
+    /// Bytes of records in the answer, but for the first batch.
+    limit: u32,
+    /// What is kept besides records, in bytes.
+    heads: u64,
+}
+
+impl<'a, I: Io> Reading<'_, 'a, I> {
+    /// Until the limit is used up, or the memory. The first partition with data may exceed the limit by a batch, so that a
+    /// large batch can always be read (KIP-74); so there is memory for the largest, or none is read.
+    async fn read(&self, source: Source, wanted: u64) -> Answer<'a, I> {
+        let (memory, from_files) = match source {
+            Source::Nothing => (None, false),
+            Source::Anywhere(memory) => (Some(memory), false),
+            Source::Files(memory) => (Some(memory), true),
+        };
+        let mut room = memory.as_ref().map_or(0, |memory| memory.amount().saturating_sub(self.heads));
+        let is_cut = from_files || room < wanted;
+        let mut left = self.limit;
+        let mut nothing_yet = memory.is_some();
+        let mut fetched = Vec::with_capacity(self.partitions.len());
+        let mut turns = Turns::new(self.shard.io());
+        for partition in self.partitions {
+            turns.step().await;
+            let own_limit = u32::try_from(partition.partition.partition_max_bytes).unwrap_or(0);
+            let max_bytes = own_limit.min(left).min(fitting(room, from_files));
+            let outcome = match partition.hosted {
+                Ok(hosted) => read(self.shard, hosted, max_bytes, (nothing_yet, from_files)).await,
+                Err(refused) => Err(refused),
+            };
+            if let Ok(read) = &outcome
+                && read.bytes > 0
+            {
+                nothing_yet = false;
+                left = left.saturating_sub(read.bytes);
+                room = room.saturating_sub(bytes_kept(read));
+            }
+            fetched.push(Fetched { topic: partition.topic, asked: partition.partition, outcome });
+        }
+        Answer { fetched, memory, is_cut }
+    }
+}
+
+/// How many bytes of records may be read where so many may be kept.
+fn fitting(room: u64, from_files: bool) -> u32 {
+    if !from_files {
+        return u32::try_from(room).unwrap_or(u32::MAX);
+    }
+    if room >= FROM_FILE_BYTES { u32::MAX } else { 0 }
 }
 
 /// What an answer with these records keeps in memory: of those in files nothing.
@@ -397,12 +453,13 @@ async fn read<I: Io>(
     shard: &Shard<I>,
     hosted: Hosted,
     max_bytes: u32,
-    at_least_one: bool,
+    (at_least_one, from_files): (bool, bool),
 ) -> Result<Read<I>, NotServed> {
     let partition = shard.partition(hosted.id)?;
     let request =
         ReadRequest { offset: hosted.from, max_bytes, at_least_one, bound: ReadBound::HighWatermark };
-    let read = partition.log().read(request).await;
+    let log = partition.log();
+    let read = if from_files { log.read_files(request).await } else { log.read(request).await };
     read.map_err(|error| {
         if partition.is_closed() {
             let gone = NotServed::from(ErrorCode::NOT_LEADER_OR_FOLLOWER);
