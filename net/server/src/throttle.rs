@@ -1,17 +1,18 @@
-//! Who is told to wait where a shard's memory for requests runs short, and how long (KIP-219).
+//! Who is told to wait where requests pile up in a shard's memory, and how long (KIP-219).
 //!
-//! What a client is told in its answer, its connection is kept to: no further request of it is read meanwhile. Without that the
-//! same memory would be waited for all the same, but no client would know why, and none could tell its operator.
+//! What a client is told in its answer, its connection is kept to: no further request of it is read meanwhile. Without that it
+//! would wait all the same once its requests in flight or the memory are used up, but no client would know why, and none could
+//! tell its operator.
 
 use core::time::Duration;
 
 /// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_millis(100);
-/// No shard takes less long to append so many bytes, and none pauses longer than a shard takes for a quarter of its memory. While
-/// it is short it has three times as much to append, so nobody's pause leaves it without work.
+/// Nobody is told to wait while no more than one part in so many is used.
+const USED_ABOVE: u64 = 4;
+/// No shard takes less long to append so many bytes. No pause is longer than it takes for what is used when pauses begin, so that
+/// nobody's leaves it without work.
 const BYTES_A_MS: u64 = 1 << 20;
-/// Nobody is told to wait while more than one part in so many is free.
-const FREE_BELOW: u64 = 4;
 /// Who holds no more than this, in bytes, is never told to wait: what it holds is none of the shortage.
 const LITTLE_BYTES: u64 = 64 << 10;
 
@@ -26,23 +27,22 @@ pub(crate) struct Load {
     pub(crate) connections: usize,
 }
 
-/// How long a client is to wait whose connection holds `held` bytes: not at all where there is enough or it holds little, less
-/// than half of an equal part; else the longer, the less is free.
+/// How long a client is to wait whose connection holds `held` bytes: not at all where little is used or it holds little, less
+/// than half of an equal part of what is used; else the longer, the more is used.
 pub(crate) fn pause(load: Load, held: u64) -> Duration {
-    let free = load.total.saturating_sub(load.used);
-    let threshold = load.total / FREE_BELOW;
-    if free >= threshold || held <= fair_share(load) {
+    let threshold = load.total / USED_ABOVE;
+    let above = load.used.min(load.total).saturating_sub(threshold);
+    if above == 0 || held <= half_of_equal_part(load) {
         return Duration::ZERO;
     }
-    let lacking = u128::from(threshold - free);
     let longest = PAUSE_MAX.min(Duration::from_millis(threshold / BYTES_A_MS));
-    let nanoseconds = longest.as_nanos() * lacking / u128::from(threshold);
+    let nanoseconds = longest.as_nanos() * u128::from(above) / u128::from(load.total - threshold);
     Duration::from_nanos(u64::try_from(nanoseconds).expect("at most the longest pause"))
 }
 
-fn fair_share(load: Load) -> u64 {
+fn half_of_equal_part(load: Load) -> u64 {
     let connections = u64::try_from(load.connections.max(1)).unwrap_or(u64::MAX);
-    (load.total / connections / 2).max(LITTLE_BYTES)
+    (load.used / connections / 2).max(LITTLE_BYTES)
 }
 
 /// As an answer tells it: a part of a millisecond is one.
@@ -63,20 +63,20 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_while_a_quarter_is_free() {
-        for used in [0, 200, 300] {
+    fn nobody_waits_while_no_more_than_a_quarter_is_used() {
+        for used in [0, 50, 100] {
             assert_eq!(pause(load(used, 10), 300 * MIB), Duration::ZERO, "{used}");
         }
-        assert!(!pause(load(301, 10), 300 * MIB).is_zero());
+        assert!(!pause(load(101, 10), 300 * MIB).is_zero());
     }
 
     #[test]
     fn the_pause_grows_with_what_is_used_up_to_its_bound() {
         let of = |used| pause(load(used, 1_000), MIB);
-        assert_eq!(of(350), PAUSE_MAX / 2);
+        assert_eq!(of(250), PAUSE_MAX / 2);
         assert_eq!(of(400), PAUSE_MAX);
         assert_eq!(of(700), PAUSE_MAX, "also beyond the limit");
-        assert!(of(310) < of(320));
+        assert!(of(110) < of(120));
     }
 
     #[test]
@@ -89,8 +89,8 @@ mod tests {
     #[test]
     fn a_client_that_holds_little_is_never_held_back() {
         assert!(pause(load(400, 10_000), LITTLE_BYTES).is_zero(), "where all hold little");
-        assert!(pause(load(400, 100), 2 * MIB).is_zero(), "half of an equal part");
-        assert!(!pause(load(400, 100), 2 * MIB + 1).is_zero());
+        assert!(pause(load(200, 100), MIB).is_zero(), "half of an equal part");
+        assert!(!pause(load(200, 100), MIB + 1).is_zero());
     }
 
     #[test]
