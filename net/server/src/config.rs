@@ -135,6 +135,8 @@ pub struct Config {
 pub struct Limits {
     /// Connections; one more is closed at once and counted.
     pub connections: usize,
+    /// Other shards that a connection's requests may be forwarded to, where all have one port: each keeps something of it.
+    pub owners_beside: u16,
     /// Connections from one address; one more is closed at once and counted.
     pub connections_per_address: usize,
     /// Requests of one connection that have been read and not yet answered; no more are read meanwhile.
@@ -151,7 +153,8 @@ pub struct Limits {
     pub list_bytes: u64,
     /// Bytes of replies held by all connections of the shard until their clients have taken them, and whole buffers of
     /// which they hold a part; what came of produces, until their replies are made, is in it too. Where it is reached,
-    /// fetches get fewer bytes, then wait, then get none. Other large replies, and produces to hundreds of partitions,
+    /// fetches get fewer bytes, then what there is in files, then wait, then get none. Other large replies, and produces to
+    /// hundreds of partitions,
     /// wait for 5 seconds, then their connection is closed; small ones pass all the same. What came of produces has a
     /// quarter of it at most, and lists half. Connections whose clients take nothing meanwhile are closed. A reply may
     /// exceed it by a buffer or two.
@@ -175,6 +178,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 16_384,
+            owners_beside: 0,
             connections_per_address: 16_384,
             requests_in_flight: 64,
             frame_bytes: 100 << 20,

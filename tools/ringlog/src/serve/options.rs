@@ -92,7 +92,8 @@ impl Options {
             broker.written.insert("listeners".to_owned(), written.clone());
             broker.listeners.listeners = Some(written);
         }
-        let limits = faults.take(within_open_files(limits(&broker), shards, broker.log_dirs.len().max(1)));
+        let wanted = Limits { owners_beside: shards - ports, ..limits(&broker) };
+        let limits = faults.take(within_open_files(wanted, shards, broker.log_dirs.len().max(1)));
         let limits = limits.and_then(|limits| faults.take(within_memory(&limits, shards, &broker)));
         let data_folder = arguments.data_dir.clone().or(file.data_dir).unwrap_or_else(|| DATA_DIR.into());
         faults.take(log_folders::paths(&data_folder, &broker.log_dirs));
