@@ -13,6 +13,7 @@ import frames
 import neighbours
 import overload
 import retention
+import tails
 from broker import keep_off
 
 
@@ -67,6 +68,13 @@ def main():
     add("--connections", type=int, default=300)
     add("--bursts", type=int, default=5, help="how often they come and go")
     add("--routing", default="shard,node", help="one or both")
+
+    about = "consumers that ask for the newest records and never read"
+    add = scenario(commands, "tails", tails.run, about, seconds=14, of="of the customer", rounds=2)
+    add("--rate", type=int, default=1_000, help="the customer's records of 1 KiB a second")
+    add("--connections", type=int, default=300)
+    add("--routing", default="shard,node", help="one or both")
+    add("--longest-max", type=float, default=2_000, help="milliseconds from produce to consume, at the most")
 
     about = "8 busy partitions beside idle ones with a record each"
     add = scenario(commands, "neighbours", neighbours.run, about, seconds=10, rounds=5, ratio=1.5)
