@@ -11,8 +11,8 @@ from load import batches, tables
 
 TOPIC = "flood"
 VERSION = 3
-# How many frames are handed to the system at a time, at most.
-AT_ONCE = 64
+# How many bytes of whole frames are handed to the system at a time, at most, where one has fewer.
+AT_ONCE_BYTES = 1 << 20
 
 
 class Flood:
@@ -50,11 +50,11 @@ def request(options, partition):
 class _Connection:
     """One of the flood's."""
 
-    def __init__(self, address, frame):
+    def __init__(self, address, frame_bytes, frames):
         self.client = load.Client(address)
         self.client.socket.setblocking(False)
-        self.frame_bytes = len(frame)
-        self._frames = memoryview(frame * AT_ONCE)
+        self.frame_bytes = frame_bytes
+        self._frames = frames
         self._sent = 0
         self._received = bytearray()
 
@@ -83,12 +83,14 @@ class _Connection:
 
 
 def _run(options, led, stop, told):
-    frames = {partition: request(options, partition) for _, partition in led}
+    ready = {partition: request(options, partition) for _, partition in led}
+    # All connections share them.
+    frames = {partition: memoryview(one * max(1, AT_ONCE_BYTES // len(one))) for partition, one in ready.items()}
     codes, sent = collections.Counter(), 0
     with selectors.DefaultSelector() as selector:
         for at in range(options.flooders):
             address, partition = led[at % len(led)]
-            one = _Connection(address, frames[partition])
+            one = _Connection(address, len(ready[partition]), frames[partition])
             selector.register(one.client.socket, selectors.EVENT_READ | selectors.EVENT_WRITE, one)
         while not stop.is_set():
             for key, events in selector.select(0.1):
