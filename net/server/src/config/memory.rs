@@ -1,6 +1,7 @@
 //! What a shard's limits may come to in memory, and limits that keep within a share of it.
 
 use super::Limits;
+use crate::reply_memory;
 use crate::request_limits;
 use crate::request_memory;
 use crate::validation;
@@ -9,9 +10,10 @@ use crate::validation;
 const LIST_EXPANSION: u64 = 50;
 /// A connection's two tasks and what is known of it, in bytes: 3,835 were measured (`benches/pressure idle`).
 const IDLE_CONNECTION_BYTES: u64 = 4 << 10;
-/// What one takes at most beside the requests' and the replies' memory: its receive buffer, and as much again of small requests
-/// that are read also where the requests' memory is short.
-const CONNECTION_BYTES: u64 = IDLE_CONNECTION_BYTES + 2 * request_memory::SMALL_BYTES as u64;
+/// What one takes at most beside the requests' and the replies' memory: its receive buffer, as much again of small requests
+/// that are read also where the requests' memory is short, and what it may have of replies where theirs is.
+const CONNECTION_BYTES: u64 =
+    IDLE_CONNECTION_BYTES + 2 * request_memory::SMALL_BYTES as u64 + reply_memory::SMALL_BYTES;
 /// What a connection's counterpart at the owner of partitions takes besides, where requests are forwarded: 14,500 were measured
 /// of one that waits for records.
 const FORWARDED_CONNECTION_BYTES: u64 = 16 << 10;
@@ -42,7 +44,7 @@ pub struct MemoryTable {
     pub lists: u64,
     /// Fetch sessions.
     pub fetch_sessions: u64,
-    /// Connections: their tasks, receive buffers and small requests.
+    /// Connections: their tasks, receive buffers, small requests and small replies.
     pub connections: u64,
     /// What is decompressed at a time, and memory registered with the kernel.
     pub work: u64,
