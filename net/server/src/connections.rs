@@ -42,11 +42,31 @@ struct State<I: Io> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refused {
     /// The shard has as many as it may (`max.connections`).
-    #[error("the shard has {0} connections, its limit (max.connections)")]
+    #[error(
+        "the shard has {0} connections, its limit (max.connections): raise max.connections and start again, or have clients \
+         keep fewer"
+    )]
     Full(usize),
+    /// The shard has as many as its share of the memory lets it have, fewer than it may (`max.connections`).
+    #[error(
+        "the shard has {connections} connections, as many as its share of the memory lets it have of the {setting} of \
+         max.connections: allow the process more memory and start again, or have clients keep fewer"
+    )]
+    NoMemory { connections: usize, setting: u32 },
     /// The address has as many as it may (`max.connections.per.ip`).
     #[error("the address has {0} connections, its limit (max.connections.per.ip)")]
     AddressFull(usize),
+}
+
+impl Refused {
+    /// At `connections`, the limit, where `setting` (`max.connections`) may ask for more than memory allows.
+    fn full(connections: usize, setting: u32) -> Self {
+        if u64::from(setting) > connections as u64 {
+            Self::NoMemory { connections, setting }
+        } else {
+            Self::Full(connections)
+        }
+    }
 }
 
 /// Permission to hold one connection, given back when dropped.
@@ -73,11 +93,16 @@ impl<I: Io> Connections<I> {
         self.state.borrow().admitted
     }
 
-    /// Admits a connection from `address`, if the limits allow.
-    pub(crate) fn admit(self: &Rc<Self>, address: IpAddr, limits: &Limits) -> Result<Admission<I>, Refused> {
+    /// Admits a connection from `address`, if the limits allow, which memory may have cut below `setting` (`max.connections`).
+    pub(crate) fn admit(
+        self: &Rc<Self>,
+        address: IpAddr,
+        limits: &Limits,
+        setting: u32,
+    ) -> Result<Admission<I>, Refused> {
         let mut state = self.state.borrow_mut();
         if state.admitted >= limits.connections {
-            return Err(Refused::Full(state.admitted));
+            return Err(Refused::full(state.admitted, setting));
         }
         let from_address = state.by_address.entry(address).or_default();
         if *from_address >= limits.connections_per_address {
@@ -199,5 +224,20 @@ impl<I: Io> Drop for Listed<'_, I> {
     fn drop(&mut self) {
         self.connections.state.borrow_mut().by_number.remove(&self.number);
         self.connections.ended.notify();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_tells_whether_the_setting_or_the_memory_is_the_limit() {
+        assert_eq!(Refused::full(10, 10), Refused::Full(10));
+        assert!(Refused::full(10, 10).to_string().contains("raise max.connections"));
+        assert_eq!(Refused::full(1_024, 16_384), Refused::NoMemory { connections: 1_024, setting: 16_384 });
+        let told = Refused::full(1_024, 16_384).to_string();
+        assert!(told.contains("1024 connections") && told.contains("16384 of max.connections"), "{told}");
+        assert!(told.contains("allow the process more memory") && !told.contains("raise"), "{told}");
     }
 }

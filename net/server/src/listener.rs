@@ -36,7 +36,8 @@ pub(crate) async fn accept<I: Io>(shard: Rc<Shard<I>>, bound: Bound<I>, served: 
 
 fn admit<I: Io>(shard: &Rc<Shard<I>>, place: usize, stream: I::Stream, served: &Tasks<I>) {
     let peer = stream.peer_address();
-    match shard.connections().admit(peer.ip(), shard.limits()) {
+    let setting = shard.config().broker.connections_max;
+    match shard.connections().admit(peer.ip(), shard.limits(), setting) {
         Ok(admission) => {
             shard.metrics().connection_accepted();
             let shard = Rc::clone(shard);

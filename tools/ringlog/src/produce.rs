@@ -135,6 +135,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 impl Arguments {
+    /// Where the record of this number, from 1, comes from: each file is one record.
+    fn source_name(&self, number: u64) -> String {
+        let index = usize::try_from(number - 1).ok();
+        match index.and_then(|index| self.file.get(index)) {
+            Some(path) => format!("--file {}", path.display()),
+            None => format!("line {number}"),
+        }
+    }
+
     fn settings(&self, seed: u64) -> ProducerSettings {
         let mut settings = ProducerSettings {
             acks: self.acks.into(),
@@ -155,12 +164,12 @@ impl Arguments {
 enum ProduceError {
     #[error(transparent)]
     Lines(#[from] LinesError),
-    #[error("line {line}: {cause}; it and what follows was not sent")]
-    Shape { line: u64, cause: shape::NoRecord },
-    #[error("line {line} was not sent: {cause}")]
-    Send { line: u64, cause: SendError },
-    #[error("line {line} was not delivered: {cause}")]
-    Delivery { line: u64, cause: DeliveryError },
+    #[error("{source_name}: {cause}; it and what follows was not sent")]
+    Shape { source_name: String, cause: shape::NoRecord },
+    #[error("{source_name} was not sent: {cause}")]
+    Send { source_name: String, cause: SendError },
+    #[error("{source_name} was not delivered: {cause}")]
+    Delivery { source_name: String, cause: DeliveryError },
 }
 
 /// What came of it, also where it ended early.
@@ -180,7 +189,7 @@ async fn produce<I: Io>(
         line: 0,
     };
     let sent = sending.send_all(arguments, lines).await;
-    let delivered = sending.settle(0).await;
+    let delivered = sending.settle(arguments, 0).await;
     let outcome = sent.and(delivered).map_err(|error| client::failed(&error));
     sending.producer.close(DELIVERY_TIMEOUT).await;
     Ok((sending.summary, outcome))
@@ -212,7 +221,7 @@ impl<I: Io> Sending<I> {
             for line in chunk?.iter() {
                 self.send(arguments, line).await?;
             }
-            self.settle(UNDER_WAY_MAX).await?;
+            self.settle(arguments, UNDER_WAY_MAX).await?;
         }
         Ok(())
     }
@@ -220,12 +229,14 @@ impl<I: Io> Sending<I> {
     async fn send(&mut self, arguments: &Arguments, line: &[u8]) -> Result<(), ProduceError> {
         self.line += 1;
         let shaped = arguments.shape.record(line);
-        let shaped = shaped.map_err(|cause| ProduceError::Shape { line: self.line, cause })?;
+        let shaped = shaped
+            .map_err(|cause| ProduceError::Shape { source_name: arguments.source_name(self.line), cause })?;
         let headers = shaped.headers();
         let mut record = shaped.record(&arguments.topic, &headers);
         record.partition = arguments.partition.map(PartitionIndex).or(record.partition);
         let sent = self.waiting.until(self.producer.send(&record)).await;
-        let handle = sent.map_err(|cause| ProduceError::Send { line: self.line, cause })?;
+        let handle = sent
+            .map_err(|cause| ProduceError::Send { source_name: arguments.source_name(self.line), cause })?;
         let bytes = record.key.map_or(0, <[u8]>::len) + record.value.map_or(0, <[u8]>::len);
         self.under_way.push_back(UnderWay { line: self.line, bytes: bytes as u64, handle });
         Ok(())
@@ -233,13 +244,16 @@ impl<I: Io> Sending<I> {
 
     /// Awaits the oldest until at most `left` are under way. After a failure the rest is awaited all the same: what was
     /// delivered is to be counted.
-    async fn settle(&mut self, left: usize) -> Result<(), ProduceError> {
+    async fn settle(&mut self, arguments: &Arguments, left: usize) -> Result<(), ProduceError> {
         let mut outcome = Ok(());
         while self.under_way.len() > left {
             let Some(UnderWay { line, bytes, handle }) = self.under_way.pop_front() else { break };
             match self.waiting.until(handle).await {
                 Ok(place) => self.summary.count(&place, bytes),
-                Err(cause) => outcome = outcome.and(Err(ProduceError::Delivery { line, cause })),
+                Err(cause) => {
+                    let source_name = arguments.source_name(line);
+                    outcome = outcome.and(Err(ProduceError::Delivery { source_name, cause }));
+                }
             }
         }
         outcome
@@ -313,6 +327,16 @@ mod tests {
         for line in ["t", "t --acks 1", "t --acks 0", "t --compression zstd"] {
             assert_eq!(arguments(line).settings(7).check(), Ok(()), "{line}");
         }
+    }
+
+    #[test]
+    fn a_failure_names_the_file_or_the_line() {
+        let files = arguments("t --file a.json --file b.json");
+        assert_eq!(
+            (files.source_name(1), files.source_name(2)),
+            ("--file a.json".into(), "--file b.json".into())
+        );
+        assert_eq!(arguments("t").source_name(3), "line 3");
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub(crate) struct Arguments {
     pub(crate) cpus: Option<String>,
     /// How clients reach partitions: `shard`, each shard is a broker with a port of its own, or `node`, all are one broker
     /// with one port [default: shard].
-    #[arg(long, value_name = "ROUTING")]
+    #[arg(long, value_name = "ROUTING", value_parser = ["shard", "node"], hide_possible_values = true)]
     pub(crate) routing: Option<String>,
     /// This node's number, 0 to 2147482 [default: 1].
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = number(0..=NODE_ID_MAX))]

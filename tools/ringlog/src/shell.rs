@@ -89,12 +89,23 @@ fn pages(mut command: Command) -> io::Result<Vec<Page>> {
 }
 
 fn collect(command: &Command, all: &mut Vec<Page>) -> io::Result<()> {
-    let page = clap_mangen::Man::new(command.clone());
+    let page = clap_mangen::Man::new(without_head(command.clone()));
     let mut text = Vec::new();
     page.render(&mut text)?;
-    all.push(Page { name: page.get_filename(), text: String::from_utf8_lossy(&text).into_owned() });
+    // What stands behind the help of a command are its examples.
+    let text = String::from_utf8_lossy(&text).replace("\n.SH EXTRA\n", "\n.SH EXAMPLES\n");
+    all.push(Page { name: page.get_filename(), text });
     let mut below = command.get_subcommands().filter(|below| below.get_name() != "help");
     below.try_for_each(|below| collect(below, all))
+}
+
+/// The command, its examples without the line above them, which a page has as the name of the section.
+fn without_head(command: Command) -> Command {
+    let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    match help.split_once('\n') {
+        Some(("Example:" | "Examples:", examples)) => command.after_help(examples.to_owned()),
+        _ => command,
+    }
 }
 
 fn write(folder: &Path, pages: &[Page]) -> io::Result<()> {
@@ -105,6 +116,8 @@ fn write(folder: &Path, pages: &[Page]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use std::process;
+
+    use net_server::config::parse_routing;
 
     use super::*;
 
@@ -117,6 +130,18 @@ mod tests {
                 assert!(is_known, "{shell:?}: {word}");
             }
         }
+    }
+
+    #[test]
+    fn the_values_a_flag_may_have_are_completed() {
+        let command = crate::Arguments::command();
+        let serve = command.find_subcommand("serve").unwrap();
+        let routing = serve.get_arguments().find(|argument| argument.get_id() == "routing").unwrap();
+        let values: Vec<_> =
+            routing.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
+        assert_eq!(values, ["shard", "node"]);
+        assert!(values.iter().all(|value| parse_routing(value).is_ok()));
+        assert!(script(Shell::Bash).contains("\"shard node\""));
     }
 
     /// A shell that is there reads its script without a complaint.
@@ -146,7 +171,17 @@ mod tests {
         };
         assert!(pages[0].name == "ringlog.1" && text("ringlog.1").contains("ringlog"));
         let serve = text("ringlog-serve.1");
-        assert!(serve.contains("data\\-dir") && serve.contains("Example"), "{serve}");
+        assert!(serve.contains("data\\-dir"), "{serve}");
+        let (_, examples) = serve.split_once("\n.SH EXAMPLES\n").unwrap();
+        assert!(examples.trim_start().starts_with("ringlog serve"), "{examples}");
+        for page in &pages {
+            assert!(
+                !page.text.contains("EXTRA") && !page.text.contains("Example"),
+                "{}: {}",
+                page.name,
+                page.text
+            );
+        }
         assert!(text("ringlog-topic-create.1").contains("partitions"));
         assert!(text("ringlog-config-import.1").contains("server.properties"));
         let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,7 @@
 //! Where reading begins and ends in each partition.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use engine_io::Io;
 use engine_record::{Offset, PartitionIndex};
@@ -198,12 +199,33 @@ async fn offsets<I: Io>(
 ) -> Result<Vec<Offset>, Failure> {
     let found = Admin::new(client.clone()).offsets(topic, partitions, start).await;
     let found = found.map_err(|error| failed_admin(&error))?;
-    let named = partitions.iter().zip(found).map(|(partition, found)| {
-        found.map_err(|code| {
-            Failure::failed(format!("{topic}/{partition}: its offsets can't be told: {code}"))
-        })
-    });
-    named.collect()
+    all_known(topic, partitions.iter().copied().zip(found))
+}
+
+/// The offsets of all partitions; where some can't be told, which and why, and which can be read nevertheless.
+pub(super) fn all_known<E: fmt::Display>(
+    topic: &str,
+    found: impl Iterator<Item = (PartitionIndex, Result<Offset, E>)>,
+) -> Result<Vec<Offset>, Failure> {
+    let (mut known, mut working, mut failed) = (Vec::new(), Vec::new(), Vec::new());
+    for (partition, found) in found {
+        match found {
+            Ok(offset) => {
+                known.push(offset);
+                working.push(format!("--partition {partition}"));
+            }
+            Err(code) => failed.push(format!("{topic}/{partition}: its offsets can't be told: {code}")),
+        }
+    }
+    if failed.is_empty() {
+        return Ok(known);
+    }
+    let others = match working.len() {
+        0 => String::new(),
+        1 => format!("; {} reads the other", working[0]),
+        _ => format!("; {} reads the others", working.join(" ")),
+    };
+    Err(Failure::failed(format!("{}{others}", failed.join("; "))))
 }
 
 fn outside(

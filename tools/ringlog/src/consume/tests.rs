@@ -4,7 +4,7 @@ use clap::Parser;
 use engine_record::{CorruptRecord, Offset};
 use net_client::{ConsumedRecord, ErrorCode, Stalled};
 
-use super::ends::Ends;
+use super::ends::{Ends, all_known};
 use super::*;
 
 #[test]
@@ -67,6 +67,25 @@ fn an_offset_that_is_none_is_refused_with_the_range() {
         let refused = from(beyond).err().unwrap().to_string();
         assert!(refused.contains("an offset from 0 to 9223372036854775807"), "{refused}");
     }
+}
+
+#[test]
+fn where_some_partitions_can_not_be_read_those_that_can_are_named() {
+    let found = |all: [Result<i64, &'static str>; 3]| {
+        let numbered = (0..).map(PartitionIndex).zip(all.map(|found| found.map(at)));
+        all_known("t", numbered).map_err(|failure| failure.to_string())
+    };
+    assert_eq!(found([Ok(1), Ok(2), Ok(3)]), Ok(vec![at(1), at(2), at(3)]));
+    assert_eq!(
+        found([Ok(1), Err("offline"), Ok(3)]).unwrap_err(),
+        "t/1: its offsets can't be told: offline; --partition 0 --partition 2 reads the others"
+    );
+    assert_eq!(
+        found([Err("offline"), Err("gone"), Ok(3)]).unwrap_err(),
+        "t/0: its offsets can't be told: offline; t/1: its offsets can't be told: gone; --partition 2 reads the other"
+    );
+    let none = found([Err("offline"); 3]).unwrap_err();
+    assert!(!none.contains("--partition"), "{none}");
 }
 
 fn at(offset: i64) -> Offset {

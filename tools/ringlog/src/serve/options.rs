@@ -268,7 +268,6 @@ mod tests {
         for (key, flag, wrong) in [
             ("cpus", "--cpus", "\"9999\""),
             ("cpus", "--cpus", "\"x\""),
-            ("routing", "--routing", "\"nodes\""),
             ("listen", "--listen", "\"h:x\""),
             ("advertise", "--advertise", "\"h:x\""),
         ] {
@@ -277,6 +276,10 @@ mod tests {
             let said = refusal("", &[flag, wrong.trim_matches('"')]);
             assert!(said.starts_with(&format!("{flag}: ")), "{said}");
         }
+        let routing = refusal("routing = \"nodes\"\n", &[]);
+        assert!(routing.starts_with("configuration FILE: setting `routing`: "), "{routing}");
+        let said = Command::try_parse_from(["serve", "--routing", "nodes"]).err().unwrap().to_string();
+        assert!(said.contains("'--routing <ROUTING>'") && said.contains("shard, node"), "{said}");
         let node = refusal("node_id = 99999999\n", &[]);
         assert!(node.starts_with("configuration FILE: setting `node_id`: "), "{node}");
         let kafka = refusal("[kafka]\nnum.partitions = 0\n", &[]);
