@@ -101,7 +101,9 @@ impl<I: Io> Partition<I> {
     /// See [`crate::PartitionLog::read`].
     pub(crate) async fn read(self: &Rc<Self>, request: ReadRequest) -> Result<Read<I>, ReadError> {
         self.not_cutting().await?;
-        let Some(located) = self.find(request).await? else { return self.answer_without_batches(request.offset) };
+        let Some(located) = self.find(request).await? else {
+            return self.answer_without_batches(request.offset);
+        };
         let pieces = self.gather(&located).await?;
         Ok(self.answer_with(located, pieces))
     }
@@ -109,7 +111,9 @@ impl<I: Io> Partition<I> {
     /// See [`crate::PartitionLog::read_files`].
     pub(crate) async fn read_files(self: &Rc<Self>, request: ReadRequest) -> Result<Read<I>, ReadError> {
         self.not_cutting().await?;
-        let Some(located) = self.find(request).await? else { return self.answer_without_batches(request.offset) };
+        let Some(located) = self.find(request).await? else {
+            return self.answer_without_batches(request.offset);
+        };
         match self.gather_from_file(&located).await? {
             Some(pieces) => Ok(self.answer_with(located, pieces)),
             None => self.answer_without_batches(request.offset),

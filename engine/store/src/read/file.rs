@@ -95,11 +95,7 @@ impl<I: Io> Partition<I> {
 
     /// A piece of the page cache, into which the bytes are brought first; `None` where it is too small to keep them until
     /// they are sent.
-    async fn cached(
-        self: &Rc<Self>,
-        located: &Located<I>,
-        run: Run,
-    ) -> Result<Option<Piece<I>>, ReadError> {
+    async fn cached(self: &Rc<Self>, located: &Located<I>, run: Run) -> Result<Option<Piece<I>>, ReadError> {
         let segment = &located.segment;
         let file = segment.send(&self.shard.io, &self.shard.descriptors).await?;
         let (position, bytes) = (u64::from(run.from), u64::from(run.bytes()));

@@ -215,7 +215,8 @@ mod tests {
         let one_port = Limits { owners_beside: 3, ..Limits::default() };
         let (more, less) = (one_port.memory().connections, Limits::default().memory().connections);
         assert_eq!(more - less, 3 * FORWARDED_CONNECTION_BYTES * one_port.connections as u64);
-        let (few, many) = (one_port.within(1 << 30, BATCH_BYTES), Limits::default().within(1 << 30, BATCH_BYTES));
+        let (few, many) =
+            (one_port.within(1 << 30, BATCH_BYTES), Limits::default().within(1 << 30, BATCH_BYTES));
         assert!(few.connections < many.connections);
         assert!(few.memory().total() <= 1 << 30);
     }

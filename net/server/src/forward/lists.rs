@@ -48,7 +48,8 @@ pub(crate) trait PartitionList<'a>: Message<'a> + Request {
     fn failed<'r>(index: i32, error: ErrorCode) -> Self::Done<'r>;
 
     /// The response that says all this.
-    fn response<'r>(throttle_time_ms: i32, said: ByTopic<TopicRef<'r>, Self::Done<'r>>) -> Self::Response<'r>;
+    fn response<'r>(throttle_time_ms: i32, said: ByTopic<TopicRef<'r>, Self::Done<'r>>)
+    -> Self::Response<'r>;
 }
 
 fn name_of(topic: TopicRef<'_>) -> &str {
@@ -104,7 +105,10 @@ impl<'a> PartitionList<'a> for ProduceRequest<'a> {
         PartitionProduceResponse { index, error_code, base_offset: -1, ..PartitionProduceResponse::default() }
     }
 
-    fn response<'r>(throttle_time_ms: i32, said: ByTopic<TopicRef<'r>, Self::Done<'r>>) -> ProduceResponse<'r> {
+    fn response<'r>(
+        throttle_time_ms: i32,
+        said: ByTopic<TopicRef<'r>, Self::Done<'r>>,
+    ) -> ProduceResponse<'r> {
         let topic = |(topic, partition_responses)| TopicProduceResponse {
             name: name_of(topic),
             topic_id: id_of(topic),
@@ -145,7 +149,10 @@ impl<'a> PartitionList<'a> for ListOffsetsRequest<'a> {
         }
     }
 
-    fn response<'r>(throttle_time_ms: i32, said: ByTopic<TopicRef<'r>, Self::Done<'r>>) -> ListOffsetsResponse<'r> {
+    fn response<'r>(
+        throttle_time_ms: i32,
+        said: ByTopic<TopicRef<'r>, Self::Done<'r>>,
+    ) -> ListOffsetsResponse<'r> {
         let topic = |(topic, partitions)| ListOffsetsTopicResponse { name: name_of(topic), partitions };
         ListOffsetsResponse { throttle_time_ms, topics: said.into_iter().map(topic).collect() }
     }
@@ -178,7 +185,10 @@ impl<'a> PartitionList<'a> for OffsetForLeaderEpochRequest<'a> {
         EpochEndOffset { error_code, partition: index, ..EpochEndOffset::default() }
     }
 
-    fn response<'r>(throttle_time_ms: i32, said: ByTopic<TopicRef<'r>, Self::Done<'r>>) -> OffsetForLeaderEpochResponse<'r> {
+    fn response<'r>(
+        throttle_time_ms: i32,
+        said: ByTopic<TopicRef<'r>, Self::Done<'r>>,
+    ) -> OffsetForLeaderEpochResponse<'r> {
         let topic = |(topic, partitions)| OffsetForLeaderTopicResult { topic: name_of(topic), partitions };
         OffsetForLeaderEpochResponse { throttle_time_ms, topics: said.into_iter().map(topic).collect() }
     }
@@ -217,7 +227,10 @@ impl<'a> PartitionList<'a> for DeleteRecordsRequest<'a> {
         DeleteRecordsPartitionResult { partition_index: index, low_watermark: -1, error_code }
     }
 
-    fn response<'r>(throttle_time_ms: i32, said: ByTopic<TopicRef<'r>, Self::Done<'r>>) -> DeleteRecordsResponse<'r> {
+    fn response<'r>(
+        throttle_time_ms: i32,
+        said: ByTopic<TopicRef<'r>, Self::Done<'r>>,
+    ) -> DeleteRecordsResponse<'r> {
         let topic = |(topic, partitions)| DeleteRecordsTopicResult { name: name_of(topic), partitions };
         DeleteRecordsResponse { throttle_time_ms, topics: said.into_iter().map(topic).collect() }
     }

@@ -67,7 +67,8 @@ async fn start_whole<I: Io>(
 ) -> Result<PendingReply<I>, CloseReason> {
     let (connection, throttle_time_ms) = (Rc::clone(&request.connection), request.throttle_time_ms);
     let (frame, memory) = request.into_frame();
-    let sent = ask(shard, (&connection, throttle_time_ms), owner, frame).await.ok_or(CloseReason::ShardGone)?;
+    let sent =
+        ask(shard, (&connection, throttle_time_ms), owner, frame).await.ok_or(CloseReason::ShardGone)?;
     let begun = sent.begun().await;
     drop(memory);
     let shard = Rc::clone(shard);

@@ -733,7 +733,11 @@ fn the_time_to_wait_is_told_whichever_shards_answer() {
             let told = answer.body();
             let outcomes = told.responses.iter().flat_map(|topic| &topic.partition_responses);
             assert!(outcomes.clone().all(|outcome| outcome.error_code.is_none()), "{told:?}");
-            assert!((1..=12).contains(&told.throttle_time_ms), "{partitions:?}: {} ms", told.throttle_time_ms);
+            assert!(
+                (1..=12).contains(&told.throttle_time_ms),
+                "{partitions:?}: {} ms",
+                told.throttle_time_ms
+            );
         }
     });
 }
