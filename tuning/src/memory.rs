@@ -1,4 +1,4 @@
-//! How much memory this process may use: the machine's, or less where a control group says so.
+//! How much memory this process may use: the machine's, or less where a control group or a limit of its own says so.
 
 use std::path::{Path, PathBuf};
 
@@ -17,12 +17,12 @@ const OLD: [&str; 1] = ["memory.limit_in_bytes"];
 pub struct Memory {
     /// So many bytes.
     pub bytes: u64,
-    /// The file of the control group that says so; `None` where it is all the machine has.
+    /// The file that says so, of a control group or of the process's limits; `None` where it is all the machine has.
     pub limited_by: Option<PathBuf>,
 }
 
-/// Reads how much memory this process may use: the smallest of what the machine has and of what its control groups allow,
-/// up to the top of the tree, in both versions of them.
+/// Reads how much memory this process may use: the smallest of what the machine has, of what its control groups allow, up to
+/// the top of the tree, in both versions of them, and of its addresses (`ulimit -v`).
 ///
 /// # Errors
 ///
@@ -31,12 +31,35 @@ pub struct Memory {
 pub fn usable_memory(root: &Path) -> Result<Memory, TuningError> {
     let mut least = Memory { bytes: of_machine(root)?, limited_by: None };
     for file in limit_files(root)? {
-        let found = limit_in(&file)?;
-        if let Some(bytes) = found.filter(|bytes| *bytes < least.bytes) {
-            least = Memory { bytes, limited_by: Some(file) };
+        least.no_more_than(limit_in(&file)?, file);
+    }
+    let file = root.join("proc/self/limits");
+    least.no_more_than(of_addresses(&file)?, file);
+    Ok(least)
+}
+
+impl Memory {
+    fn no_more_than(&mut self, limit: Option<u64>, file: PathBuf) {
+        if let Some(bytes) = limit.filter(|bytes| *bytes < self.bytes) {
+            *self = Self { bytes, limited_by: Some(file) };
         }
     }
-    Ok(least)
+}
+
+/// The soft limit of the process's addresses (RLIMIT_AS), in bytes: all memory has some.
+fn of_addresses(file: &Path) -> Result<Option<u64>, TuningError> {
+    let Some(text) = host::read(file)? else { return Ok(None) };
+    let soft = text
+        .lines()
+        .find_map(|line| line.strip_prefix("Max address space"))
+        .and_then(|rest| rest.split_whitespace().next());
+    match soft {
+        None | Some("unlimited") => Ok(None),
+        Some(bytes) => {
+            let expected = "a number of bytes as the first limit of the address space, or unlimited";
+            bytes.parse().map(Some).map_err(|_| unexpected(file, expected))
+        }
+    }
 }
 
 fn of_machine(root: &Path) -> Result<u64, TuningError> {
@@ -103,6 +126,21 @@ mod tests {
         assert_eq!(found(&host), (GIB, Some("sys/fs/cgroup/pods/memory.max".to_owned())));
         let slowed = host.file("sys/fs/cgroup/pods/broker/memory.high", "536870912\n");
         assert_eq!(found(&slowed), (GIB / 2, Some("sys/fs/cgroup/pods/broker/memory.high".to_owned())));
+    }
+
+    #[test]
+    fn what_the_process_may_address_limits_it_too() {
+        let line = |soft: &str| {
+            format!(
+                "Limit                     Soft Limit           Hard Limit           Units\n\
+                 Max address space         {soft}           unlimited            bytes\n"
+            )
+        };
+        let host = host_of_4_gib().file("proc/self/limits", &line("1073741824"));
+        assert_eq!(found(&host), (GIB, Some("proc/self/limits".to_owned())));
+        assert_eq!(found(&host.file("proc/self/limits", &line("unlimited"))), (4 * GIB, None));
+        let odd = host_of_4_gib().file("proc/self/limits", &line("much"));
+        assert!(usable_memory(odd.root()).unwrap_err().to_string().contains("address space"));
     }
 
     #[test]

@@ -358,7 +358,10 @@ fn flatten(prefix: String, value: toml::Value, into: &mut Vec<(String, String)>)
 /// The known key nearest to `key` in spelling, if one is near enough to be what was meant.
 #[must_use]
 pub fn nearest<'a>(key: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
-    let (distance, name) = known.map(|name| (edit_distance(key, name), name)).min()?;
+    // Names are told apart by case, but who errs there means the same one.
+    let key = key.to_ascii_lowercase();
+    let distance = |name: &str| edit_distance(&key, &name.to_ascii_lowercase());
+    let (distance, name) = known.map(|name| (distance(name), name)).min()?;
     (distance <= key.len() / 3 + 1).then(|| name.to_owned())
 }
 

@@ -324,22 +324,33 @@ impl<I: Io> Watch<I> {
 
     fn tell(&self, standing: Standing, space: FileSystemSpace) {
         let (folder, free_bytes) = (self.folder.display(), space.free_bytes);
-        let (soft_bytes, hard_bytes) = self.gauge.bounds(space.total_bytes);
+        let drive_bytes = space.total_bytes;
+        let (soft_bytes, hard_bytes) = self.gauge.bounds(drive_bytes);
         match standing {
             Standing::Ample => {
                 tracing::info!(%folder, free_bytes, "there is space again: records and new topics are taken");
             }
             Standing::BelowSoft => tracing::warn!(
-                %folder, free_bytes, soft_bytes,
-                "less is free than disk_soft_watermark: records are refused, reads and deletions go on. Free space on \
-                 the drive, or delete topics or records"
+                %folder, free_bytes, soft_bytes, drive_bytes,
+                "less is free than disk_soft_watermark: records are refused, reads and deletions go on. {}",
+                remedy(soft_bytes, drive_bytes)
             ),
             Standing::BelowHard => tracing::warn!(
-                %folder, free_bytes, hard_bytes,
-                "less is free than disk_hard_watermark: records and new topics are refused, reads and deletions go on. \
-                 Free space on the drive, or delete topics or records"
+                %folder, free_bytes, hard_bytes, drive_bytes,
+                "less is free than disk_hard_watermark: records and new topics are refused, reads and deletions go on. {}",
+                remedy(hard_bytes, drive_bytes)
             ),
         }
+    }
+}
+
+/// What helps where less than that is free of a drive of so many bytes.
+fn remedy(watermark_bytes: u64, drive_bytes: u64) -> &'static str {
+    if watermark_bytes >= drive_bytes {
+        // A number of bytes that the drive doesn't have counts as all of it.
+        "The drive has no more than that in all: lower the watermark"
+    } else {
+        "Free space on the drive, or delete topics or records"
     }
 }
 
@@ -391,6 +402,14 @@ mod tests {
     fn a_hard_watermark_above_the_soft_one_counts_as_that() {
         let watermarks = Watermarks { soft: Watermark::bytes(GIB), hard: Watermark::bytes(10 * GIB) };
         assert_eq!(Gauge::new(watermarks).bounds(100 * GIB), (GIB, GIB));
+    }
+
+    #[test]
+    fn a_watermark_that_no_drive_of_its_size_can_keep_is_told_as_such() {
+        let watermarks = Watermarks { soft: Watermark::bytes(500 * GIB), hard: Watermark::bytes(GIB) };
+        let (soft, hard) = Gauge::new(watermarks).bounds(100 * GIB);
+        assert!(remedy(soft, 100 * GIB).contains("lower the watermark"));
+        assert!(remedy(hard, 100 * GIB).contains("Free space"));
     }
 
     #[test]

@@ -119,6 +119,7 @@ mod tests {
     fn the_nearest_name_may_be_the_brokers_or_a_topics() {
         assert_eq!(nearest_setting("num.partition").as_deref(), Some("num.partitions"));
         assert_eq!(nearest_setting("retention.m").as_deref(), Some("retention.ms"));
+        assert_eq!(nearest_setting("LISTENERS").as_deref(), Some("listeners"), "whatever the case");
         assert_eq!(nearest_setting("zookeeper.connect"), None);
     }
 }
