@@ -53,7 +53,7 @@ def main():
     add("--batch-bytes", type=int, default=16_384)
 
     about = "connections that ask for versions and then for nothing"
-    add = scenario(commands, "idle", crowds.idle, about, seconds=10, rounds=3, ratio=3)
+    add = scenario(commands, "idle", crowds.idle, about, seconds=5, rounds=5, ratio=3)
     add("--connections", type=int, default=10_000)
     add("--quiet", type=int, default=5, help="seconds in which nobody asks for anything")
     add("--bytes-max", type=int, default=16_384, help="of memory a connection")
@@ -66,7 +66,7 @@ def main():
     about = "consumers that ask and never read"
     add = scenario(commands, "deaf", crowds.deaf, about, seconds=10, ratio=3)
     add("--connections", type=int, default=300)
-    add("--bursts", type=int, default=5, help="how often they come and go")
+    add("--bursts", type=int, default=10, help="how often they come and go")
     add("--routing", default="shard,node", help="one or both")
 
     about = "consumers that ask for the newest records and never read"

@@ -15,9 +15,6 @@ TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 MIB = 1 << 20
 ALL_CPUS = os.sched_getaffinity(0)
-# What the limits of one shard come to on a host with memory enough (net/server/src/config.rs `Limits`): requests 512,
-# the store's pool 256, replies 128, lists 16 and fetch sessions 16 MiB.
-TABLE_MIB = 928
 # A broker that doesn't end by then is killed, which fails the scenario.
 STOP_SECONDS = 60
 
@@ -62,6 +59,11 @@ class Broker:
             self._process.wait()
         self._process.stdout.close()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    @property
+    def table_mib(self):
+        """What the limits of all shards come to, as it has told."""
+        return self.ready["memory"]["total_bytes"] / MIB
 
     @property
     def pid(self):
@@ -137,14 +139,12 @@ class Broker:
         return time.monotonic() - start
 
 
-class Watch:
-    """Looks at the broker's memory every 100 ms, in `with`."""
+class Repeated:
+    """Does one thing again and again in a thread of its own, in `with`."""
 
-    def __init__(self, broker):
-        self._broker = broker
+    def __init__(self, seconds, once):
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
-        self.samples = []
+        self._thread = threading.Thread(target=self._run, args=(seconds, once), daemon=True)
 
     def __enter__(self):
         self._thread.start()
@@ -154,13 +154,24 @@ class Watch:
         self._stop.set()
         self._thread.join()
 
+    def _run(self, seconds, once):
+        while not self._stop.wait(seconds):
+            once()
+
+
+class Watch(Repeated):
+    """Looks at the broker's memory every 100 ms, in `with`."""
+
+    def __init__(self, broker):
+        super().__init__(0.1, self._look)
+        self._broker = broker
+        self.samples = []
+
     def _look(self):
-        while not self._stop.is_set() and self._broker.is_running():
-            try:
-                self.samples.append(self._broker.resident())
-            except (OSError, IndexError):
-                return  # It has just ended.
-            self._stop.wait(0.1)
+        try:
+            self.samples.append(self._broker.resident())
+        except (OSError, IndexError):
+            pass  # It has ended.
 
     @property
     def peak(self):

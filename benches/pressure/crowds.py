@@ -6,7 +6,7 @@ import resource
 import statistics
 import time
 
-from broker import MIB, TABLE_MIB, Broker, Watch
+from broker import MIB, Broker, Watch
 from load import FIGURES, Client, bench, customer, fetch, frame, led_by, report
 from verdict import Verdict
 
@@ -202,7 +202,7 @@ def deaf_to(options, broker, verdict):
             time.sleep(SETTLE_SECONDS)
             after.append(broker.resident() / MIB)
     verdict.figure("memory before, MiB", resting / MIB)
-    verdict.bound("most memory, MiB", watch.peak / MIB, resting / MIB + TABLE_MIB * broker.shards)
+    verdict.bound("most memory, MiB", watch.peak / MIB, resting / MIB + broker.table_mib)
     verdict.figure("memory after each burst, MiB", "", [round(each) for each in after])
     # The first bursts find out how much the allocator keeps; a leak would go on.
     verdict.bound("growth from the burst in the middle to the last, MiB", after[-1] - after[len(after) // 2], 32)

@@ -2,10 +2,9 @@
 
 import collections
 import statistics
-import threading
 import time
 
-from broker import MIB, TABLE_MIB, Broker, Watch
+from broker import MIB, Broker, Repeated, Watch
 from flood import Flood
 from load import Client, batch, bench, led_by, produce, report, retriable_codes
 from verdict import Verdict
@@ -17,37 +16,27 @@ CALM = 10
 UNDISTURBED = 100
 
 
-class Lone:
+class Lone(Repeated):
     """A producer that has nothing to do with the load: one record every 50 ms, each timed, in `with`."""
 
     def __init__(self, broker):
+        super().__init__(PROBE_SECONDS, self._probe)
         broker.topic("create", TOPIC)
         (self._address,) = led_by(broker, TOPIC)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._probe, daemon=True)
+        self._client = Client(self._address)
+        self._values = produce(TOPIC, [0], batch())
         # When each was sent, how long it took, its error code and throttle time.
         self.seen = []
 
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._stop.set()
-        self._thread.join()
-
     def _probe(self):
-        client = Client(self._address)
-        values = produce(TOPIC, [0], batch())
-        while not self._stop.wait(PROBE_SECONDS):
-            start = time.monotonic()
-            try:
-                answer = client.ask("Produce", 9, values)
-                code = answer["responses"][0]["partition_responses"][0]["error_code"]
-                throttle = answer["throttle_time_ms"]
-            except OSError as error:
-                code, throttle, client = f"connection: {error}", 0, Client(self._address)
-            self.seen.append((start, time.monotonic() - start, code, throttle))
+        start = time.monotonic()
+        try:
+            answer = self._client.ask("Produce", 9, self._values)
+            code = answer["responses"][0]["partition_responses"][0]["error_code"]
+            throttle = answer["throttle_time_ms"]
+        except OSError as error:
+            code, throttle, self._client = f"connection: {error}", 0, Client(self._address)
+        self.seen.append((start, time.monotonic() - start, code, throttle))
 
     def undisturbed(self):
         """The median, in seconds, while nobody else is there."""
@@ -99,7 +88,7 @@ def run(options):
             loads = [each["phases"][0]["load"] for each in map(report, reports)]
         told(verdict, loads, lone, flood)
         verdict.figure("memory before, MiB", resting / MIB)
-        verdict.bound("most memory, MiB", watch.peak / MIB, resting / MIB + TABLE_MIB * broker.shards)
+        verdict.bound("most memory, MiB", watch.peak / MIB, resting / MIB + broker.table_mib)
         verdict.figure("memory after, MiB", broker.resident() / MIB)
         verdict.bound("from the flood's end to an undisturbed lone produce, s", recovered, options.recovery_max)
         verdict.bound("orderly stop, s", broker.stop(), 10.0)

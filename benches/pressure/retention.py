@@ -3,12 +3,11 @@
 import re
 import statistics
 import struct
-import threading
 import time
 from pathlib import Path
 
 import histogram
-from broker import Broker
+from broker import Broker, Repeated
 from load import Client, bench, fetch, report
 from verdict import Verdict
 
@@ -35,33 +34,23 @@ def options(add):
     add("--out", default="target/pressure-retention", help="where the heat maps go")
 
 
-class Deletions:
+class Deletions(Repeated):
     """When segments were deleted, by the broker's counters, in `with`."""
 
     def __init__(self, broker):
+        super().__init__(LOOK_SECONDS, self._look)
         self._broker = broker
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
         self.times = []
         self.count = 0
 
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._stop.set()
-        self._thread.join()
-
     def _look(self):
-        while not self._stop.wait(LOOK_SECONDS):
-            try:
-                count = sum(shard["store"]["segments_deleted"] for shard in self._broker.stats())
-            except (OSError, ValueError):
-                continue  # It is just being written.
-            if count > self.count:
-                self.count = count
-                self.times.append(time.time())
+        try:
+            count = sum(shard["store"]["segments_deleted"] for shard in self._broker.stats())
+        except (OSError, ValueError):
+            return  # It is just being written.
+        if count > self.count:
+            self.count = count
+            self.times.append(time.time())
 
     def within(self, start, seconds):
         """Whether one may have been between: it was seen up to two looks later."""
