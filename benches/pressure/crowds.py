@@ -166,14 +166,19 @@ def deafen(broker, topic, count):
         back = 0 if at % 2 else 4_000
         offsets = {each["partition"]: max(0, each[key] - back) for each in partitions}
         wanted = fetch(topic, offsets, partition_bytes=8 << 20)
-        client = Client(addresses[at % len(addresses)], receive_bytes=4096)
-        client.socket.setblocking(False)
-        try:
-            client.socket.send(b"".join(frame("Fetch", 11, wanted, each) for each in range(1, 6)))
-        except OSError:
-            pass  # A broker that takes no more has its reasons.
-        clients.append(client)
+        clients.append(ask_and_read_not(addresses[at % len(addresses)], wanted))
     return clients
+
+
+def ask_and_read_not(address, wanted):
+    """A connection with a small window, and five fetches."""
+    client = Client(address, receive_bytes=4096)
+    client.socket.setblocking(False)
+    try:
+        client.socket.send(b"".join(frame("Fetch", 11, wanted, each) for each in range(1, 6)))
+    except OSError:
+        pass  # A broker that takes no more has its reasons.
+    return client
 
 
 def deaf(options):

@@ -3,8 +3,8 @@
 import time
 
 from broker import Broker
-from crowds import raise_descriptors
-from load import Client, bench, fetch, frame, led_by, report
+from crowds import ask_and_read_not, raise_descriptors
+from load import bench, fetch, led_by, report
 from verdict import Verdict
 
 # How many of a partition's newest records each asks for: what a shard keeps of each partition has more.
@@ -48,7 +48,7 @@ def once(options, broker, verdict):
 
 
 def ask_for_the_newest(broker, topic, count):
-    """Connections with small windows, and five fetches each."""
+    """So many connections, dealt over the addresses."""
     led = led_by(broker, topic)
     addresses = list(led)
     clients = []
@@ -56,11 +56,5 @@ def ask_for_the_newest(broker, topic, count):
         address = addresses[at % len(addresses)]
         offsets = {each["partition"]: max(0, each["latest_offset"] - NEWEST) for each in led[address]}
         wanted = fetch(topic, offsets, partition_bytes=8 << 20)
-        client = Client(address, receive_bytes=4096)
-        client.socket.setblocking(False)
-        try:
-            client.socket.send(b"".join(frame("Fetch", 11, wanted, each) for each in range(1, 6)))
-        except OSError:
-            pass  # A broker that takes no more has its reasons.
-        clients.append(client)
+        clients.append(ask_and_read_not(address, wanted))
     return clients

@@ -110,11 +110,15 @@ pub(crate) fn fitted<I: Io>(
     if max_batch_bytes < BATCH_BYTES_MIN {
         return Err(error);
     }
-    tracing::warn!(
-        %partition,
-        max_batch_bytes,
-        "{error}; larger batches than these are refused: allow the process more memory, or lower max.message.bytes"
-    );
+    // The pool is the shard's: what is so of one partition is so of every other with batches as large.
+    if shard.want_of_pool.refused(shard.io.now()) {
+        tracing::warn!(
+            %partition,
+            max_batch_bytes,
+            "{error}; larger batches than these are refused, of this partition and of every other that allows as much: allow the \
+             process more memory, or lower max.message.bytes"
+        );
+    }
     Ok(LogConfig { max_batch_bytes, ..config })
 }
 
