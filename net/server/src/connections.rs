@@ -47,22 +47,22 @@ pub(crate) enum Refused {
          keep fewer"
     )]
     Full(usize),
-    /// The shard has as many as its share of the memory lets it have, fewer than it may (`max.connections`).
+    /// The shard has as many as the process's limits let it have, fewer than it may (`max.connections`).
     #[error(
-        "the shard has {connections} connections, as many as its share of the memory lets it have of the {setting} of \
-         max.connections: allow the process more memory and start again, or have clients keep fewer"
+        "the shard has {connections} connections, as many as the memory and the open files of the process allow of the \
+         {setting} of max.connections: raise what the start has warned of, or have clients keep fewer"
     )]
-    NoMemory { connections: usize, setting: u32 },
+    Cut { connections: usize, setting: u32 },
     /// The address has as many as it may (`max.connections.per.ip`).
     #[error("the address has {0} connections, its limit (max.connections.per.ip)")]
     AddressFull(usize),
 }
 
 impl Refused {
-    /// At `connections`, the limit, where `setting` (`max.connections`) may ask for more than memory allows.
+    /// At `connections`, the limit, where `setting` (`max.connections`) may ask for more than the process is allowed.
     fn full(connections: usize, setting: u32) -> Self {
         if u64::from(setting) > connections as u64 {
-            Self::NoMemory { connections, setting }
+            Self::Cut { connections, setting }
         } else {
             Self::Full(connections)
         }
@@ -93,7 +93,7 @@ impl<I: Io> Connections<I> {
         self.state.borrow().admitted
     }
 
-    /// Admits a connection from `address`, if the limits allow, which memory may have cut below `setting` (`max.connections`).
+    /// Admits a connection from `address`, if the limits allow, which may be below `setting` (`max.connections`).
     pub(crate) fn admit(
         self: &Rc<Self>,
         address: IpAddr,
@@ -232,12 +232,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_tells_whether_the_setting_or_the_memory_is_the_limit() {
+    fn a_refusal_tells_whether_the_setting_or_the_process_is_the_limit() {
         assert_eq!(Refused::full(10, 10), Refused::Full(10));
         assert!(Refused::full(10, 10).to_string().contains("raise max.connections"));
-        assert_eq!(Refused::full(1_024, 16_384), Refused::NoMemory { connections: 1_024, setting: 16_384 });
+        assert_eq!(Refused::full(1_024, 16_384), Refused::Cut { connections: 1_024, setting: 16_384 });
         let told = Refused::full(1_024, 16_384).to_string();
         assert!(told.contains("1024 connections") && told.contains("16384 of max.connections"), "{told}");
-        assert!(told.contains("allow the process more memory") && !told.contains("raise"), "{told}");
+        assert!(told.contains("memory and the open files") && !told.contains("raise max"), "{told}");
     }
 }
