@@ -103,6 +103,10 @@ pub(crate) struct Arguments {
     /// Write histograms (.hgrm, .hlog) and the report (JSON) into this folder.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// How clients reach the embedded broker's partitions: each shard by a port of its own, or all by one.
+    #[arg(long, value_name = "ROUTING", value_parser = ["shard", "node"], default_value = "shard")]
+    #[arg(conflicts_with = "bootstrap")]
+    routing: String,
     /// Kill the embedded broker in the middle of the open loop, and start it again.
     #[arg(long, conflicts_with = "bootstrap")]
     kill: bool,
@@ -365,6 +369,10 @@ mod tests {
     fn only_the_embedded_broker_can_be_killed() {
         assert!(parse("--kill").is_ok());
         assert!(parse("--kill --bootstrap 127.0.0.1:9092").is_err());
+        assert_eq!(parse("--routing node").unwrap().routing, "node");
+        assert!(parse("--routing node --bootstrap 127.0.0.1:9092").is_err(), "another's is what it is");
+        assert!(parse("--bootstrap 127.0.0.1:9092").is_ok());
+        assert!(parse("--routing nodes").is_err());
         assert!(parse("--rate 0").is_err());
         assert!(parse("--consumers 0").is_err());
     }

@@ -51,6 +51,7 @@ struct ReadyEndpoint {
 pub(super) struct Broker {
     folder: BenchFolder,
     cpus: Vec<u32>,
+    routing: String,
     /// The first shard's port, where it must stay the same over a restart.
     port: u16,
     child: Option<Child>,
@@ -73,7 +74,7 @@ impl Broker {
     pub(super) fn start(
         folder: BenchFolder,
         cpus: &[u32],
-        ports: Ports,
+        (routing, ports): (&str, Ports),
         emergency: Emergency,
     ) -> Result<Self, Failure> {
         let port = match ports {
@@ -82,8 +83,8 @@ impl Broker {
                 Failure::machine(format!("no {} neighbouring ports of 127.0.0.1 are free", cpus.len()))
             })?,
         };
-        let bootstrap = Vec::new();
-        let mut broker = Self { folder, cpus: cpus.to_vec(), port, child: None, emergency, bootstrap };
+        let (cpus, routing) = (cpus.to_vec(), routing.to_owned());
+        let mut broker = Self { folder, cpus, routing, port, child: None, emergency, bootstrap: Vec::new() };
         broker.launch()?;
         Ok(broker)
     }
@@ -166,7 +167,14 @@ impl Broker {
         let cpus: Vec<_> = self.cpus.iter().map(u32::to_string).collect();
         let mut command = Command::new(program);
         command.args(["serve", "--json", "--listen", &format!("127.0.0.1:{}", self.port)]);
-        command.args(["--cpus", &cpus.join(","), "--parent", &std::process::id().to_string()]);
+        command.args([
+            "--routing",
+            &self.routing,
+            "--cpus",
+            &cpus.join(","),
+            "--parent",
+            &std::process::id().to_string(),
+        ]);
         command.arg("--data-dir").arg(self.folder.path().join("data"));
         command.arg("--stats-file").arg(self.stats_file());
         // A key that interrupts goes to the bench alone, which then ends its broker.

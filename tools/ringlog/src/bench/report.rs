@@ -35,6 +35,8 @@ pub(super) struct EmbeddedReport {
     pub(super) is_kept: bool,
     /// A shard on each.
     pub(super) cpus: Vec<u32>,
+    /// `shard` or `node`.
+    pub(super) routing: String,
     /// Whether the generator lives on the same cores.
     pub(super) shares_cores: bool,
     /// How long the drive's own flush took before the load: its p99, in microseconds.
@@ -175,7 +177,10 @@ impl BenchReport {
                     if embedded.shares_cores { "; THEY SHARE THEM: the figures are of both" } else { "" };
                 let kept = if embedded.is_kept { ", kept" } else { "" };
                 let folder = embedded.folder.display();
-                format!("broker on CPU {cpus}, generator on CPU {generator}{shared}\ndata in {folder}{kept}")
+                let port = if embedded.routing == "node" { " behind one port" } else { "" };
+                format!(
+                    "broker on CPU {cpus}{port}, generator on CPU {generator}{shared}\ndata in {folder}{kept}"
+                )
             }
         }
     }
