@@ -29,7 +29,7 @@ use net_client::{Admin, Resolver};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use self::broker::Emergency;
+use self::broker::{Emergency, RoutingName};
 use self::load::{Generator, Incident};
 use self::report::{PhaseReport, Topic};
 use self::setting::Setting;
@@ -104,9 +104,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// How clients reach the embedded broker's partitions: each shard by a port of its own, or all by one.
-    #[arg(long, value_name = "ROUTING", value_parser = ["shard", "node"], default_value = "shard")]
-    #[arg(conflicts_with = "bootstrap")]
-    routing: String,
+    #[arg(long, value_enum, default_value_t, conflicts_with = "bootstrap")]
+    routing: RoutingName,
     /// Kill the embedded broker in the middle of the open loop, and start it again.
     #[arg(long, conflicts_with = "bootstrap")]
     kill: bool,
@@ -369,7 +368,7 @@ mod tests {
     fn only_the_embedded_broker_can_be_killed() {
         assert!(parse("--kill").is_ok());
         assert!(parse("--kill --bootstrap 127.0.0.1:9092").is_err());
-        assert_eq!(parse("--routing node").unwrap().routing, "node");
+        assert_eq!(parse("--routing node").unwrap().routing, RoutingName::Node);
         assert!(parse("--routing node --bootstrap 127.0.0.1:9092").is_err(), "another's is what it is");
         assert!(parse("--bootstrap 127.0.0.1:9092").is_ok());
         assert!(parse("--routing nodes").is_err());

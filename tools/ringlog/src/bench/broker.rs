@@ -15,8 +15,9 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
+use clap::ValueEnum;
 use rustix::process::{Pid, Signal, kill_process};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 pub(super) use self::emergency::Emergency;
 pub(super) use self::folder::{BenchFolder, Keep};
@@ -51,7 +52,7 @@ struct ReadyEndpoint {
 pub(super) struct Broker {
     folder: BenchFolder,
     cpus: Vec<u32>,
-    routing: String,
+    routing: RoutingName,
     /// The first shard's port, where it must stay the same over a restart.
     port: u16,
     child: Option<Child>,
@@ -69,12 +70,33 @@ pub(super) enum Ports {
     Fixed,
 }
 
+/// `--routing` as it is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum RoutingName {
+    /// Each shard has a port of its own.
+    #[default]
+    Shard,
+    /// All have one.
+    Node,
+}
+
+impl RoutingName {
+    /// As `serve` reads it.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Shard => "shard",
+            Self::Node => "node",
+        }
+    }
+}
+
 impl Broker {
     /// Starts a broker with a shard on each of these CPUs, and waits until it is ready.
     pub(super) fn start(
         folder: BenchFolder,
         cpus: &[u32],
-        (routing, ports): (&str, Ports),
+        (routing, ports): (RoutingName, Ports),
         emergency: Emergency,
     ) -> Result<Self, Failure> {
         let port = match ports {
@@ -83,8 +105,8 @@ impl Broker {
                 Failure::machine(format!("no {} neighbouring ports of 127.0.0.1 are free", cpus.len()))
             })?,
         };
-        let (cpus, routing) = (cpus.to_vec(), routing.to_owned());
-        let mut broker = Self { folder, cpus, routing, port, child: None, emergency, bootstrap: Vec::new() };
+        let (cpus, bootstrap) = (cpus.to_vec(), Vec::new());
+        let mut broker = Self { folder, cpus, routing, port, child: None, emergency, bootstrap };
         broker.launch()?;
         Ok(broker)
     }
@@ -169,7 +191,7 @@ impl Broker {
         command.args(["serve", "--json", "--listen", &format!("127.0.0.1:{}", self.port)]);
         command.args([
             "--routing",
-            &self.routing,
+            self.routing.name(),
             "--cpus",
             &cpus.join(","),
             "--parent",

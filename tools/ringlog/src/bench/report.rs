@@ -8,6 +8,7 @@ use loadgen::report::Throughput;
 use loadgen::{Bottleneck, LoadPlan, Percentiles, ProcessorShare, Report};
 use serde::Serialize;
 
+use super::broker::RoutingName;
 use super::load::{Incident, Loaded};
 use super::meter::{BrokerUsage, Usage};
 use crate::output::Counted;
@@ -35,8 +36,7 @@ pub(super) struct EmbeddedReport {
     pub(super) is_kept: bool,
     /// A shard on each.
     pub(super) cpus: Vec<u32>,
-    /// `shard` or `node`.
-    pub(super) routing: String,
+    pub(super) routing: RoutingName,
     /// Whether the generator lives on the same cores.
     pub(super) shares_cores: bool,
     /// How long the drive's own flush took before the load: its p99, in microseconds.
@@ -177,7 +177,7 @@ impl BenchReport {
                     if embedded.shares_cores { "; THEY SHARE THEM: the figures are of both" } else { "" };
                 let kept = if embedded.is_kept { ", kept" } else { "" };
                 let folder = embedded.folder.display();
-                let port = if embedded.routing == "node" { " behind one port" } else { "" };
+                let port = if embedded.routing == RoutingName::Node { " behind one port" } else { "" };
                 format!(
                     "broker on CPU {cpus}{port}, generator on CPU {generator}{shared}\ndata in {folder}{kept}"
                 )

@@ -53,7 +53,7 @@ impl Setting {
             Ok(flush) => EmbeddedReport {
                 folder: folder.path().to_owned(),
                 is_kept: arguments.keep,
-                routing: arguments.routing.clone(),
+                routing: arguments.routing,
                 cpus: split.broker.clone(),
                 shares_cores: split.is_shared,
                 drive_flush_p99_us: u64::try_from(flush.flush.p99().as_micros()).unwrap_or(u64::MAX),
@@ -63,7 +63,7 @@ impl Setting {
                 return Err(Failure::machine(error));
             }
         };
-        let broker = Broker::start(folder, &split.broker, (&arguments.routing, ports), emergency)?;
+        let broker = Broker::start(folder, &split.broker, (arguments.routing, ports), emergency)?;
         let mut generator = Generator::new(split.generator, Resolver::default());
         generator.shares_cores = split.is_shared;
         Ok(Self { generator, target: Target::Embedded { broker, report } })

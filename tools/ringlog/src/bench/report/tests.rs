@@ -87,7 +87,7 @@ fn report() -> BenchReport {
             folder: "/data/ringlog-bench/1-0".into(),
             is_kept: false,
             cpus: vec![0],
-            routing: "shard".to_owned(),
+            routing: RoutingName::Shard,
             shares_cores: false,
             drive_flush_p99_us: 1_234,
         }),
