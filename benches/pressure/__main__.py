@@ -45,7 +45,7 @@ def main():
     add = scenario(commands, "overload", overload.run, about, cpus="0", seconds=60, of="of load")
     add("--times", type=float, default=10, help="what it carries")
     add("--measure", type=int, default=5, help="seconds in which that is found out")
-    add("--recovery-max", type=float, default=5, help="seconds from the flood's end to an undisturbed lone produce")
+    add("--recovery-max", type=float, default=5, help="seconds until lone produces are as they were")
     add("--loaders", type=int, default=1, help="processes of clients that wait")
     add("--producers", type=int, default=8, help="of each")
     add("--flooders", type=int, default=200, help="connections that send without waiting for answers")

@@ -76,24 +76,37 @@ def appended(broker):
 def run(options):
     verdict = Verdict()
     with Broker(options, settings={"log.retention.check.interval.ms": 5_000}) as broker:
-        words = ["--duration", f"{options.measure}s", "--producers", options.producers, *shape(options)]
-        carried = report(bench(options, broker, *words))["phases"][0]["load"]["acknowledged"]["records_per_second"]
-        verdict.figure("carried, records/s", int(carried))
         resting = broker.resident()
         with Lone(broker) as lone, Watch(broker) as watch:
             undisturbed = lone.undisturbed()
             verdict.figure("a lone produce, undisturbed, median ms", undisturbed * 1e3)
+            carried, beside = sustained(options, broker, lone, verdict)
             flood, reports = minute(options, broker, carried * options.times, lone, verdict)
-            recovered = lone.calm_after(flood.ended_at, 3 * undisturbed, 60)
+            # The loaders go on with what they have queued, and then read all of it back.
+            usual = lone.calm_after(flood.ended_at, 1.5 * max(beside, undisturbed), 60)
             loads = [each["phases"][0]["load"] for each in map(report, reports)]
+            rested = lone.calm_after(time.monotonic(), 3 * undisturbed, 60)
         told(verdict, loads, lone, flood)
         verdict.figure("memory before, MiB", resting / MIB)
         verdict.bound("most memory, MiB", watch.peak / MIB, resting / MIB + broker.table_mib)
         verdict.figure("memory after, MiB", broker.resident() / MIB)
-        verdict.bound("from the flood's end to an undisturbed lone produce, s", recovered, options.recovery_max)
+        verdict.bound("from the flood's end to lone produces as beside loaders, s", usual, options.recovery_max)
+        verdict.bound("from the load's end to undisturbed lone produces, s", rested, options.recovery_max)
         verdict.bound("orderly stop, s", broker.stop(), 10.0)
         verdict.warnings(broker)
     return verdict.end()
+
+
+def sustained(options, broker, lone, verdict):
+    """What clients that wait have a shard carry, in records a second, and the median of lone produces beside them."""
+    begun = time.monotonic()
+    words = ["--duration", f"{options.measure}s", "--producers", options.producers, *shape(options)]
+    load = report(bench(options, broker, *words))["phases"][0]["load"]
+    carried = load["acknowledged"]["records_per_second"]
+    beside = statistics.median(lone.between(begun, time.monotonic()))
+    verdict.figure("carried, records/s", int(carried))
+    verdict.figure("a lone produce meanwhile, median ms", beside * 1e3)
+    return carried, beside
 
 
 def minute(options, broker, rate, lone, verdict):

@@ -1,24 +1,48 @@
 //! Giving space back in steps.
 
+use core::time::Duration;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use crate::blocking::Pool;
+use crate::clock;
 
-/// What one job frees at most. Where the file system discards freed space at once, 16 MiB hold a pool thread and the
-/// drive for about 3 ms, 128 MiB for 30.
-pub(crate) const SHRINK_STEP_BYTES: u64 = 16 << 20;
+/// What one job frees at most. Where the file system discards freed space at once, 2 MiB hold a pool thread and the drive
+/// for about half a millisecond, 32 MiB for 6, and every flush meanwhile waits.
+pub(crate) const SHRINK_STEP_BYTES: u64 = 2 << 20;
+/// After each step nothing is freed for so many times as long as it took: the drive is the flushes' for most of the time.
+const RESTS: u32 = 3;
+/// And no longer: where steps are slow, rests would help no flush, and space must come back faster than it is used.
+const REST_MAX: Duration = Duration::from_millis(5);
 
 /// Brings a file from `bytes` down to `target` bytes, or up to it. Each step is a job of its own, so that others come in
-/// between.
+/// between, and is followed by a rest.
 pub(crate) async fn resize(pool: &Pool, file: Arc<OwnedFd>, mut bytes: u64, target: u64) -> io::Result<()> {
     loop {
         bytes = target.max(bytes.saturating_sub(SHRINK_STEP_BYTES));
-        let shared = Arc::clone(&file);
+        let (shared, begun_at) = (Arc::clone(&file), clock::now());
         pool.run(move || rustix::io::retry_on_intr(|| rustix::fs::ftruncate(&shared, bytes))).await?;
         if bytes == target {
             return Ok(());
         }
+        glommio::timer::sleep(rest_after(clock::now().since(begun_at))).await;
+    }
+}
+
+fn rest_after(step: Duration) -> Duration {
+    (step * RESTS).min(REST_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_frees_space_leaves_the_drive_to_others_for_most_of_the_time() {
+        let step = Duration::from_micros(500);
+        assert!(rest_after(step) >= 2 * step);
+        assert_eq!(rest_after(Duration::from_secs(9)), REST_MAX, "a slow drive still frees space");
+        assert_eq!(rest_after(Duration::ZERO), Duration::ZERO);
     }
 }
