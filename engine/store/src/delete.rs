@@ -16,7 +16,7 @@ use crate::truncate::{drain, remove};
 /// Ends the partition, where it is open, and removes its files.
 ///
 /// # Errors
-/// As the system says; what is left can be deleted again.
+/// As the system says, and [`StoreError::Closed`] where the store closes first; what is left can be deleted again.
 pub(crate) async fn delete_partition<I: Io>(
     shard: &Rc<Shard<I>>,
     at: TopicPartition,
@@ -33,12 +33,12 @@ pub(crate) async fn delete_partition<I: Io>(
         Err(StoreError::Disk(error)) if error.is_storage_full() => {
             // What is deleted makes the room for saying so. A crash in between leaves an entry without files: the topic
             // is an orphan by then.
-            remove_folder(&shard.io, &folder).await?;
+            remove_folder(shard, &folder).await?;
             shard.checkpointer.write_entry(shard, at, None).await
         }
         written => {
             written?;
-            Ok(remove_folder(&shard.io, &folder).await?)
+            remove_folder(shard, &folder).await
         }
     }
 }
@@ -65,17 +65,21 @@ async fn end<I: Io>(partition: &Rc<Partition<I>>) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Removes a folder of files; one that isn't there is fine.
-async fn remove_folder<I: Io>(io: &I, folder: &Path) -> Result<(), DiskError> {
+/// Removes a folder of files; one that isn't there is fine. A stop doesn't wait for all of it.
+async fn remove_folder<I: Io>(shard: &Shard<I>, folder: &Path) -> Result<(), StoreError> {
+    let io = &shard.io;
     let names = match io.list_folder(folder).await {
         Ok(names) => names,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(DiskError::new(DiskOperation::ListFolder, folder, &error)),
+        Err(error) => return Err(DiskError::new(DiskOperation::ListFolder, folder, &error).into()),
     };
     for name in names {
+        if shard.is_closing() {
+            return Err(StoreError::Closed);
+        }
         remove(io, &folder.join(name)).await?;
     }
-    remove_empty(io, folder).await
+    Ok(remove_empty(io, folder).await?)
 }
 
 /// Removes an empty folder, durably; one that isn't there is fine.

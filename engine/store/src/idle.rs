@@ -62,7 +62,10 @@ impl<I: Io> Partition<I> {
         if idle_for < self.shard.config.idle_after || !self.is_at_rest() {
             return false;
         }
-        self.work_ended().await;
+        // Whoever appends would wait with us.
+        if self.has_work() {
+            return false;
+        }
         // A deletion waits for it: it must not find made again what it has removed.
         let _work = self.begin_work();
         if self.is_deleted() {

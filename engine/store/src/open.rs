@@ -14,7 +14,7 @@ mod scan;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use engine_io::Io;
@@ -66,7 +66,7 @@ pub(crate) async fn open_partition<I: Io>(
     let at = opening.at;
     let opening = Opening { config: fitted(shard, at, opening.config)?, ..opening };
     let _opening = shard.begin_opening(at)?;
-    let mut found = find(shard, &opening).await?;
+    let (mut found, left) = find(shard, &opening).await?;
     start_leader_epoch(&mut found.log, opening.leader_epoch)?;
     for segment in found.log.segments().filter(|segment| segment.index().is_some()) {
         if segment.id() != found.log.active_segment().id() {
@@ -83,6 +83,7 @@ pub(crate) async fn open_partition<I: Io>(
         // The next start needn't scan again what this one has.
         shard.checkpointer.note_change(shard, &partition);
     }
+    partition.remove_behind(left);
     Ok(partition)
 }
 
@@ -144,17 +145,12 @@ fn segment_files<I: Io>(
     with_file.map(file).collect()
 }
 
-async fn find<I: Io>(shard: &Rc<Shard<I>>, opening: &Opening) -> Result<Found, StoreError> {
+/// The log, and the files that a deletion of old segments has left.
+async fn find<I: Io>(shard: &Rc<Shard<I>>, opening: &Opening) -> Result<(Found, Vec<PathBuf>), StoreError> {
     let on_disk = OnDisk::list(&shard.io, &shard.layout.partition(opening.at)).await?;
     let found = find_log(shard, opening, &on_disk).await?;
-    let first = found.log.segments().next().expect("a log has a segment");
-    // What a deletion of old segments had begun with.
-    for left in on_disk.before(first.id()) {
-        if let Err(error) = remove(&shard.io, &left).await {
-            tracing::warn!(%error, partition = %opening.at, "a deleted segment's file stays; the next start tries again");
-        }
-    }
-    Ok(found)
+    let first = found.log.segments().next().expect("a log has a segment").id();
+    Ok((found, on_disk.before(first)))
 }
 
 async fn find_log<I: Io>(

@@ -219,6 +219,11 @@ impl<I: Io> Partition<I> {
         Work { partition: Rc::clone(self) }
     }
 
+    /// Whether background work needs the files.
+    pub(crate) fn has_work(&self) -> bool {
+        self.work.get() > 0
+    }
+
     /// Resolves when no background work needs the files.
     pub(crate) async fn work_ended(&self) {
         loop {

@@ -2,14 +2,15 @@
 //!
 //! The order is what makes it safe. First the log forgets the segments, so that no read begins in them. Then the
 //! checkpoint says so, durably. Then the files go, the oldest first, each once no reader is left in it. A crash in between
-//! leaves files before the log's first segment, and opening it removes them. A reader that takes nothing is waited for as
-//! long as a deletion of all waits.
+//! leaves files before the log's first segment, and so does a stop, which doesn't wait for space to come back; opening the
+//! log removes them, in the background. A reader that takes nothing is waited for as long as a deletion of all waits.
 //!
 //! Records that a client deletes are below the log's start at once, and stay so once the checkpoint says it; their segments
 //! go like others.
 //!
 //! Where all that the log has is to go, an empty segment is begun first: a log always has one that is appended to.
 
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use engine_io::Io;
@@ -164,7 +165,9 @@ impl<I: Io> Partition<I> {
     /// reader that takes longer than readers may isn't waited for: its file ends where it is.
     async fn remove_retired(&self) -> Result<Deleted, DiskError> {
         let mut deleted = Deleted::default();
-        while let Some((segment, bytes)) = self.next_retired() {
+        while !self.shard.is_closing()
+            && let Some((segment, bytes)) = self.next_retired()
+        {
             self.shard.descriptors.close_idle(&segment);
             remove(&self.shard.io, segment.path()).await?;
             remove(&self.shard.io, &layout::index(self.folder(), segment.id().0)).await?;
@@ -178,6 +181,25 @@ impl<I: Io> Partition<I> {
             metrics.bytes_deleted += deleted.bytes;
         });
         Ok(deleted)
+    }
+
+    /// Removes, in the background, the files that a deletion has left which a crash or a stop cut short. For a log that was
+    /// just opened; it isn't cut, and nothing else is deleted, before they are gone.
+    pub(crate) fn remove_behind(self: &Rc<Self>, left: Vec<PathBuf>) {
+        let Some(no_truncation) = self.trimming.try_acquire(1).filter(|_| !left.is_empty()) else { return };
+        let (partition, work) = (Rc::clone(self), self.begin_work());
+        self.shard.background.spawn(&self.shard.io, async move {
+            for path in left {
+                if partition.shard.is_closing() || partition.is_deleted() {
+                    break;
+                }
+                if let Err(error) = remove(&partition.shard.io, &path).await {
+                    let partition = partition.at;
+                    tracing::warn!(%error, %partition, "a deleted segment's file stays; the next start tries again");
+                }
+            }
+            drop((no_truncation, work));
+        });
     }
 
     fn next_retired(&self) -> Option<(Rc<SegmentFile<I>>, u64)> {

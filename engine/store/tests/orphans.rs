@@ -3,9 +3,11 @@
 
 mod support;
 
-use engine_io::Io;
+use core::time::Duration;
+
+use engine_io::{Io, reply};
 use engine_record::{ShardId, TopicId};
-use engine_store::RecoveryReport;
+use engine_store::{RecoveryReport, StoreError};
 use sim::CrashMode;
 use support::{Machine, SimStore, batch, partition};
 
@@ -114,7 +116,7 @@ fn a_removal_that_a_crash_cuts_short_is_done_by_the_next_start() {
                 store.delete_topic(topic).await.unwrap();
             }
         });
-        machine.pause(core::time::Duration::from_micros(micros));
+        machine.pause(Duration::from_micros(micros));
         machine.crash(CrashMode::KeepRandomSectors);
         let (store, _) = machine.start();
         for topic in store.orphans(nothing_known) {
@@ -125,6 +127,38 @@ fn a_removal_that_a_crash_cuts_short_is_done_by_the_next_start() {
         assert_eq!((report.partitions, report.is_clean), (0, true), "after {micros} microseconds");
         assert_eq!(store.orphans(nothing_known), []);
     }
+}
+
+#[test]
+fn a_stop_waits_for_no_removal_and_the_next_start_goes_on_with_it() {
+    let mut machine = Machine::new(95);
+    machine.log_config.segment_bytes = 20_000;
+    let (store, log) = machine.start_one();
+    for seed in 0..200 {
+        machine.append(&log, &batch(seed, 2, 3_000));
+    }
+    machine.run(log.flushed(log.offsets().log_end)).unwrap();
+    drop(log);
+    let io = machine.node.io();
+    let left = || machine.run(io.list_folder(&machine.folder(partition(0)))).unwrap().len();
+    let (all, deleting) = (left(), store.clone());
+    let (slot, answer) = reply();
+    let _task = io.spawn(async move { slot.answer(deleting.delete_partition(partition(0)).await) });
+    while left() == all {
+        machine.pause(Duration::from_micros(20));
+    }
+    machine.run(store.shutdown()).unwrap();
+    let deleted = machine.run(answer.wait()).unwrap();
+    assert!(matches!(deleted, Err(StoreError::Closed)), "{deleted:?}");
+    assert!(left() > all / 2, "the stop waited");
+    machine.crash(CrashMode::LoseAllUnflushed);
+
+    let (store, _) = machine.start();
+    delete_all(&machine, &store);
+    machine.crash(CrashMode::LoseAllUnflushed);
+    let (store, report) = machine.start();
+    assert_eq!((report.partitions, report.is_clean), (0, true));
+    assert_eq!(store.orphans(nothing_known), []);
 }
 
 #[test]
@@ -153,15 +187,15 @@ fn a_start_that_finds_logs_no_checkpoint_knows_is_not_clean() {
 fn a_deletion_beside_the_sweep_of_idle_partitions_leaves_no_entry() {
     for micros in (0..12_000).step_by(97) {
         let mut machine = Machine::new(8_000 + micros);
-        machine.config.idle_after = core::time::Duration::from_millis(50);
+        machine.config.idle_after = Duration::from_millis(50);
         let (store, log) = machine.start_one();
         machine.append_flushed(&log, &batch(0, 1, 100));
         let appended = machine.node.io().now();
         drop(log);
-        let at = core::time::Duration::from_millis(98) + core::time::Duration::from_micros(micros);
+        let at = Duration::from_millis(98) + Duration::from_micros(micros);
         machine.pause(at.saturating_sub(machine.node.io().now().since(appended)));
         machine.run(store.delete_partition(partition(0))).unwrap();
-        machine.pause(core::time::Duration::from_millis(200));
+        machine.pause(Duration::from_millis(200));
         drop(store);
         machine.crash(CrashMode::LoseAllUnflushed);
         let (_store, report) = machine.start();

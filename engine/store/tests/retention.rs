@@ -8,7 +8,7 @@ use core::time::Duration;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use engine_io::{Io, Task};
+use engine_io::{Io, Task, reply};
 use engine_record::Offset;
 use engine_store::{DeleteRecordsError, Deleted, ReadBound, ReadError, ReadRequest, StoreError};
 use sim::CrashMode;
@@ -18,6 +18,8 @@ use support::{Machine, SimLog, append, at, batch, end_of, partition};
 
 const SEGMENT_BYTES: u32 = 20_000;
 const KEPT_BYTES: u64 = 45_000;
+/// Longer than the removal of what a test leaves takes.
+const REMOVAL: Duration = Duration::from_millis(100);
 
 fn machine(seed: u64) -> Machine {
     let mut machine = Machine::new(seed);
@@ -195,12 +197,82 @@ fn crash_at_any_moment(machine: impl Fn(u64) -> Machine) {
         check(&machine, &log, &model);
         let start = log.offsets().log_start.value();
         starts.insert(start);
+        machine.pause(REMOVAL);
         assert_eq!(files(&machine, "log").first(), Some(&start), "nothing is left from before the start");
         log.advance_high_watermark(model.end());
         delete(&machine, &log);
         check(&machine, &log, &model);
     }
     assert_eq!(starts.len(), 2, "the old start and the new: {starts:?}");
+}
+
+#[test]
+fn neither_a_stop_nor_the_next_start_waits_for_the_removal_of_many_segments() {
+    let machine = machine(310);
+    let (store, log) = machine.start_one();
+    let model = filled(&machine, &log, 200);
+    let deleting = log.clone();
+    let (slot, answer) = reply();
+    let _task =
+        machine.node.io().spawn(async move { slot.answer(deleting.delete_old_segments().await.unwrap()) });
+    let (all, start) = (files(&machine, "log"), || log.offsets().log_start.value());
+    while files(&machine, "log").len() == all.len() {
+        machine.pause(Duration::from_micros(20));
+    }
+    machine.run(store.shutdown()).unwrap();
+    let deleted = machine.run(answer.wait()).unwrap();
+    assert!(deleted.segments > 0 && deleted.held > 10, "{deleted:?}");
+    let left = |machine: &Machine| files(machine, "log").into_iter().filter(|base| *base < start()).count();
+    assert_eq!(left(&machine) as u64, deleted.held);
+    machine.crash(CrashMode::LoseAllUnflushed);
+
+    let (store, report) = machine.start();
+    assert!(report.is_clean);
+    let next = machine.open(&store, partition(0));
+    assert!(left(&machine) > 10, "opening removed them");
+    assert_eq!(next.offsets().log_start.value(), start());
+    // A stop in the midst of that leaves them to the start after it.
+    machine.run(store.shutdown()).unwrap();
+    assert!(left(&machine) > 10, "the stop waited");
+    machine.crash(CrashMode::LoseAllUnflushed);
+
+    let (_store, next) = machine.start_one();
+    check(&machine, &next, &model);
+    machine.pause(REMOVAL);
+    assert_eq!(left(&machine), 0);
+    check(&machine, &next, &model);
+}
+
+#[test]
+fn a_log_may_be_appended_to_and_deleted_while_what_a_stop_has_left_is_removed() {
+    for (seed, micros) in (1_500..).zip((0..2_000).step_by(97)) {
+        let machine = machine(seed);
+        let (store, log) = machine.start_one();
+        let mut model = filled(&machine, &log, 100);
+        let deleting = log.clone();
+        let _task = machine.node.io().spawn(async move { drop(deleting.delete_old_segments().await) });
+        while log.offsets().log_start == at(0) {
+            machine.pause(Duration::from_micros(20));
+        }
+        machine.run(store.shutdown()).unwrap();
+        machine.crash(CrashMode::LoseAllUnflushed);
+        let (store, log) = machine.start_one();
+        machine.pause(Duration::from_micros(micros));
+        let bytes = batch(seed, 2, 3_000);
+        model.appended(&machine.append(&log, &bytes), &bytes);
+        machine.run(log.flushed(model.end())).unwrap();
+        check(&machine, &log, &model);
+        if seed % 2 == 0 {
+            log.advance_high_watermark(model.end());
+            delete(&machine, &log);
+            assert_eq!(files(&machine, "log").first(), Some(&log.offsets().log_start.value()));
+            check(&machine, &log, &model);
+        } else {
+            machine.run(store.delete_partition(partition(0))).unwrap();
+            let left = machine.run(machine.node.io().list_folder(&machine.folder(partition(0))));
+            assert_eq!(left.map_err(|error| error.kind()), Err(std::io::ErrorKind::NotFound));
+        }
+    }
 }
 
 #[test]

@@ -413,8 +413,8 @@ impl<I: Io> Shard<I> {
                 match store.delete_partition(id).await {
                     // Another shard was the last to remove something, and has removed the topic's folder too.
                     Err(StoreError::Disk(error)) if error.kind == ErrorKind::NotFound => {}
-                    // Its directory has failed: whoever starts with it again finds an orphan.
-                    Err(StoreError::Failed(_)) => {}
+                    // Its directory has failed, or the node stops: whoever starts with it again finds an orphan.
+                    Err(StoreError::Failed(_) | StoreError::Closed) => {}
                     Err(error) => {
                         tracing::error!(%id, %error, "a deleted partition's files could not be removed")
                     }
@@ -476,6 +476,8 @@ impl<I: Io> Shard<I> {
                 for topic in orphans {
                     match store.delete_topic(topic).await {
                         Ok(()) => tracing::warn!(%topic, "removed what was left of a deleted topic"),
+                        // The node stops: the next start goes on.
+                        Err(StoreError::Closed) => return,
                         Err(error) => tracing::error!(%topic, %error, "the rest of a deleted topic stays"),
                     }
                 }
