@@ -79,6 +79,8 @@ def main():
     about = "8 busy partitions beside idle ones with a record each"
     add = scenario(commands, "neighbours", neighbours.run, about, seconds=10, rounds=5, ratio=1.5)
     add("--partitions", type=int, default=10_000, help="idle ones")
+    add("--killed-max", type=float, default=5, help="seconds of a start after `kill -9`")
+    add("--stopped-max", type=float, default=2, help="seconds of a start after an orderly stop")
 
     about = "topics that lose their oldest records under load"
     retention.options(scenario(commands, "retention", retention.run, about, seconds=600, of="of load"))

@@ -30,17 +30,23 @@ class Broker:
         self.log = f"{self._folder}/log"
         command = [options.ringlog, "serve", "--listen", "127.0.0.1:0", "--json", "--routing", routing]
         command += ["--cpus", cpus or options.cpus, "--data-dir", f"{self._folder}/data", "--stats-file", self._stats]
-        command += self._configuration(settings) if settings else []
-        with open(self.log, "wb") as log:
+        self._command = command + (self._configuration(settings) if settings else [])
+        self.start()
+
+    def start(self):
+        """Starts it, again where it has ended; answers how many seconds that took until it was ready."""
+        begun = time.monotonic()
+        with open(self.log, "ab") as log:
             # The CPUs that this process keeps off are for the broker.
             everywhere = lambda: os.sched_setaffinity(0, ALL_CPUS)
-            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, preexec_fn=everywhere)
+            self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=log, preexec_fn=everywhere)
         line = self._process.stdout.readline()
         if not line:
             said = self.said()
             self.__exit__()
             raise SystemExit(f"the broker doesn't start:\n{said}")
         self.ready = json.loads(line)
+        return time.monotonic() - begun
 
     def _configuration(self, settings):
         """Kafka's settings in a file; with one, a folder has to be formatted first."""
@@ -53,11 +59,15 @@ class Broker:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def kill(self):
+        """Ends it as `kill -9` does; it may be started again."""
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait()
         self._process.stdout.close()
+
+    def __exit__(self, *_):
+        self.kill()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     @property

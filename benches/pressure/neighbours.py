@@ -37,5 +37,9 @@ def run(options):
                 rounds[broker].append(customer(options, broker))
         figures = FIGURES | {"end to end p99 ms": False}
         verdict.sides(figures, rounds[beside], rounds[without], options.ratio_max)
+        beside.kill()
+        verdict.bound("start after kill -9, s", beside.start(), options.killed_max)
+        verdict.figure("memory an idle partition then, KiB", (beside.resident() - before) / 1024 / options.partitions)
         verdict.bound("orderly stop beside them, s", beside.stop(), 10.0)
+        verdict.bound("start after it, s", beside.start(), options.stopped_max)
     return verdict.end()
