@@ -4,7 +4,7 @@
 //! be under way. One task writes, one reads. A broker answers in the order it was asked, so the oldest request owns the
 //! next answer; anything else ends the connection, because what follows it would have no meaning.
 
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -21,6 +21,7 @@ use net_wire::{
     VersionRange, decode_response_header, encode_request, next_frame,
 };
 
+use crate::other_protocol::OtherProtocol;
 use crate::request::RequestFailure;
 
 /// How much is received at once where no large answer is awaited.
@@ -66,6 +67,9 @@ pub enum ConnectError {
     /// The connection ended instead of an answer, or what came is none.
     #[error("the connection was closed, or what came back is no answer of a broker")]
     NoAnswer,
+    /// Somebody else's protocol came back.
+    #[error("{0} is spoken there")]
+    Other(OtherProtocol),
     /// The broker's first answer can't be read.
     #[error("the broker's list of versions can't be read: {0}")]
     Versions(#[from] DecodeError),
@@ -167,6 +171,8 @@ struct Shared<I: Io> {
     state: RefCell<State<I>>,
     outgoing: Signal,
     settings: ConnectionSettings,
+    /// What was spoken instead of an answer.
+    other: Cell<Option<OtherProtocol>>,
 }
 
 /// See the module. Dropping it ends the connection; what is under way fails.
@@ -205,7 +211,12 @@ impl<I: Io> Connection<I> {
             next_correlation_id: 0,
             is_closed: false,
         };
-        let shared = Rc::new(Shared { state: RefCell::new(state), outgoing: Signal::new(), settings });
+        let shared = Rc::new(Shared {
+            state: RefCell::new(state),
+            outgoing: Signal::new(),
+            settings,
+            other: Cell::new(None),
+        });
         let reading = read_answers(reader, Rc::clone(&shared));
         let writing = write_requests(writer, Rc::clone(&shared), closer.clone());
         let tasks = [io.spawn(reading), io.spawn(writing)];
@@ -236,7 +247,11 @@ impl<I: Io> Connection<I> {
 
     /// Why the first request has no answer.
     fn unanswered(&self, until: Instant) -> ConnectError {
-        if self.io.now() < until { ConnectError::NoAnswer } else { ConnectError::Silent }
+        match self.shared.other.get() {
+            Some(other) => ConnectError::Other(other),
+            None if self.io.now() < until => ConnectError::NoAnswer,
+            None => ConnectError::Silent,
+        }
     }
 
     /// Whether nothing can be asked any more.
@@ -461,6 +476,7 @@ async fn read_answers<I: Io>(mut reader: <I::Stream as Stream>::Reader, shared: 
             Ok(Step::End) => break,
             Err(error) => {
                 tracing::warn!(%error, "a broker sent what can't be an answer");
+                shared.other.set(OtherProtocol::of(&error));
                 break;
             }
         }

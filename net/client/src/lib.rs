@@ -32,6 +32,7 @@ pub mod consumer_core;
 mod errand;
 mod link;
 pub mod metadata;
+mod other_protocol;
 pub mod partitioner;
 pub mod producer;
 pub mod producer_core;
@@ -52,6 +53,7 @@ pub use consumer_core::{
 };
 pub use metadata::{BrokerId, Endpoint, Metadata};
 pub use net_wire::ErrorCode;
+pub use other_protocol::OtherProtocol;
 pub use producer::{BatchDelivery, BatchHandle, DeliveryHandle, Producer, RecordMetadata, SendError};
 pub use producer_core::{Acks, Appended, DeliveryError, ProducerSettings};
 pub use record::{InvalidRecord, ProducerRecord};

@@ -7,13 +7,17 @@ mod broker;
 use core::time::Duration;
 
 use broker::Cluster;
-use engine_io::Io;
+use std::net::SocketAddr;
+
+use engine_io::{Io, ListenMode, Listener, SendPiece, Stream, StreamWriter};
 use engine_record::{Compression, Offset, PartitionIndex};
 use net_client::admin::AdminError;
+use net_client::connection::ConnectError;
 use net_client::producer_core::NotTaken;
 use net_client::{
-    Acks, Admin, BatchWriter, BrokerId, Client, ClientSettings, Consumer, ConsumerSettings, CreateMode,
-    Endpoint, LogSize, NewTopic, Producer, ProducerRecord, ProducerSettings, SendError, SettingChange, Start,
+    Acks, Admin, BatchWriter, BrokerId, Client, ClientSettings, Connection, ConnectionSettings, Consumer,
+    ConsumerSettings, CreateMode, Endpoint, LogSize, NewTopic, OtherProtocol, Producer, ProducerRecord,
+    ProducerSettings, SendError, SettingChange, Start,
 };
 use net_wire::ErrorCode;
 use sim::{Sim, SimIo, SimNode};
@@ -200,6 +204,29 @@ fn an_old_brokers_list_of_versions_is_understood() {
         let producer = setting.producer(ProducerSettings::default());
         producer.send(&ProducerRecord::new("t", b"v")).await.unwrap().await.unwrap();
     });
+}
+
+#[test]
+fn who_speaks_something_else_at_a_brokers_port_is_named() {
+    let sim = Sim::new(12);
+    let speaker = sim.node();
+    let (there, address) = (speaker.io(), speaker.address());
+    let begun: [&[u8]; 3] =
+        [b"\x15\x03\x01\x00\x02\x02\x46", b"HTTP/1.1 400 Bad Request\r\n", b"SSH-2.0-x\r\n"];
+    let _task = speaker.io().spawn(async move {
+        let listener = there.listen(SocketAddr::new(address, 9_092), ListenMode::Exclusive).await.unwrap();
+        for bytes in begun {
+            let (_reader, mut writer) = listener.accept().await.unwrap().split();
+            writer.send(vec![SendPiece::Owned(bytes.to_vec())]).await.unwrap();
+        }
+    });
+    let io = sim.node().io();
+    for known in [OtherProtocol::Tls, OtherProtocol::Http, OtherProtocol::Ssh] {
+        let settings = ConnectionSettings::default();
+        let opening = Connection::open(&io, SocketAddr::new(address, 9_092), settings);
+        let error = sim.block_on(opening).err().unwrap();
+        assert!(matches!(error, ConnectError::Other(other) if other == known), "{error}");
+    }
 }
 
 #[test]

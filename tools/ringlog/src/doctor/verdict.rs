@@ -60,6 +60,7 @@ impl Verdict {
             ConnectError::TimedOut => Self::TimedOut,
             ConnectError::Silent
             | ConnectError::NoAnswer
+            | ConnectError::Other(_)
             | ConnectError::Versions(_)
             | ConnectError::Refused(_)
             | ConnectError::Encode(_) => Self::NoBroker(error.to_string()),
