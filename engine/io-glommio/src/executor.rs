@@ -18,7 +18,7 @@ use crate::turn::{self, Heartbeat};
 const RING_DEPTH: usize = 256;
 
 /// Threads per shard for what blocks: one may sit in a slow read or discard while others open and rename.
-const POOL_THREADS: usize = 4;
+pub(crate) const POOL_THREADS: usize = 4;
 
 /// How long a dedicated core looks for work before it sleeps: about what waking it costs.
 const SPIN: Duration = Duration::from_micros(50);

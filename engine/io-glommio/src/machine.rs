@@ -4,11 +4,14 @@
 use std::fs;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
 
 use rustix::process::{Resource, getrlimit};
 use rustix::thread::CpuSet;
 
 use crate::ShardSpec;
+use crate::executor::POOL_THREADS;
 use crate::start_error::StartError;
 
 /// Below this the runtime refuses to begin.
@@ -18,6 +21,9 @@ const LOCKED_BYTES_MIN: u64 = 512 << 10;
 /// properties of its drive.
 const DESCRIPTORS_PER_SHARD: u64 = 16;
 
+/// Its own, and those of its pool.
+const THREADS_PER_SHARD: usize = 1 + POOL_THREADS;
+
 pub(crate) fn check(specs: &[ShardSpec]) -> Result<(), StartError> {
     if specs.is_empty() {
         return Err(StartError::NoShards);
@@ -25,7 +31,27 @@ pub(crate) fn check(specs: &[ShardSpec]) -> Result<(), StartError> {
     check_processors(specs)?;
     check_locked_memory()?;
     check_descriptors(specs.len() as u64)?;
-    check_ring()
+    check_ring()?;
+    check_threads(specs.len() * THREADS_PER_SHARD)
+}
+
+/// Starts so many threads at once and ends them: the runtime panics where it can't have those of its pools.
+fn check_threads(needed: usize) -> Result<(), StartError> {
+    let (hold, held) = mpsc::channel::<()>();
+    let held = Arc::new(Mutex::new(held));
+    let mut threads = Vec::with_capacity(needed);
+    let started = (0..needed).try_for_each(|_| {
+        let held = Arc::clone(&held);
+        let until_told = move || drop(held.lock().map(|held| held.recv()));
+        threads.push(thread::Builder::new().spawn(until_told)?);
+        Ok(())
+    });
+    drop(hold);
+    let count = threads.len();
+    for thread in threads {
+        thread.join().expect("a thread that waits doesn't panic");
+    }
+    started.map_err(|source| StartError::Threads { started: count, needed, source })
 }
 
 fn check_processors(specs: &[ShardSpec]) -> Result<(), StartError> {

@@ -75,6 +75,19 @@ pub enum StartError {
         /// What the system said.
         source: io::Error,
     },
+    /// Too few threads may run.
+    #[error(
+        "{started} of the {needed} threads that the shards need could be started: {source}; allow more \
+         (ulimit -u, TasksMax= in systemd, --pids-limit in Docker), or more memory where it is limited (ulimit -v)"
+    )]
+    Threads {
+        /// How many could be.
+        started: usize,
+        /// How many are needed.
+        needed: usize,
+        /// Why not another one.
+        source: io::Error,
+    },
     /// A thread could not be started.
     #[error("a shard's thread could not be started: {0}")]
     Thread(#[source] io::Error),

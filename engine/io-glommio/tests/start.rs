@@ -60,6 +60,23 @@ fn a_processor_that_is_not_there_is_named() {
 }
 
 #[test]
+fn threads_that_may_not_be_started_are_an_error() {
+    if !is_child() {
+        let (held, said) = in_child("threads_that_may_not_be_started_are_an_error");
+        assert!(held, "{said}");
+        return;
+    }
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = statm.split(' ').next().unwrap().parse().unwrap();
+    lower(Resource::As, pages * rustix::param::page_size() as u64 + (32 << 20));
+    let folder = folder();
+    let shards = (0..16).map(|number| spec(&format!("s{number}"))).collect();
+    let error = run(shards, IO_MEMORY_BYTES, folder.path(), |_, _| async {}).unwrap_err();
+    let StartError::Threads { started, needed: 80, .. } = error else { panic!("{error}") };
+    assert!((1..80).contains(&started), "{started}");
+}
+
+#[test]
 fn a_data_folder_that_is_not_there_is_named() {
     let missing = folder().path().join("missing");
     let error = run(vec![spec("one")], IO_MEMORY_BYTES, &missing, |_, _| async {}).unwrap_err();
