@@ -138,7 +138,7 @@ where
     T: Send + 'static,
     F: Future<Output = T> + 'static,
 {
-    machine::check(&specs)?;
+    machine::check(&specs, io_memory_bytes)?;
     let mut starts = Vec::new();
     for (index, spec) in specs.into_iter().enumerate() {
         let seat = Seat::new(index, spec, io_memory_bytes, files.clone())?;

@@ -21,10 +21,13 @@ const LOCKED_BYTES_MIN: u64 = 512 << 10;
 /// properties of its drive.
 const DESCRIPTORS_PER_SHARD: u64 = 16;
 
+/// Each ring of a shard has memory of its own for direct I/O.
+const RING_MEMORIES: usize = 3;
+
 /// Its own, and those of its pool.
 const THREADS_PER_SHARD: usize = 1 + POOL_THREADS;
 
-pub(crate) fn check(specs: &[ShardSpec]) -> Result<(), StartError> {
+pub(crate) fn check(specs: &[ShardSpec], io_memory_bytes: usize) -> Result<(), StartError> {
     if specs.is_empty() {
         return Err(StartError::NoShards);
     }
@@ -32,11 +35,12 @@ pub(crate) fn check(specs: &[ShardSpec]) -> Result<(), StartError> {
     check_locked_memory()?;
     check_descriptors(specs.len() as u64)?;
     check_ring()?;
-    check_threads(specs.len() * THREADS_PER_SHARD)
+    check_room(specs.len() * THREADS_PER_SHARD, specs.len() * io_memory_bytes.saturating_mul(RING_MEMORIES))
 }
 
-/// Starts so many threads at once and ends them: the runtime panics where it can't have those of its pools.
-fn check_threads(needed: usize) -> Result<(), StartError> {
+/// Starts so many threads at once, asks for so much memory, and gives both back: the runtime panics where it can't have
+/// them.
+fn check_room(needed: usize, memory_bytes: usize) -> Result<(), StartError> {
     let (hold, held) = mpsc::channel::<()>();
     let held = Arc::new(Mutex::new(held));
     let mut threads = Vec::with_capacity(needed);
@@ -46,12 +50,14 @@ fn check_threads(needed: usize) -> Result<(), StartError> {
         threads.push(thread::Builder::new().spawn(until_told)?);
         Ok(())
     });
+    let reserved = Vec::<u8>::new().try_reserve_exact(memory_bytes);
     drop(hold);
     let count = threads.len();
     for thread in threads {
         thread.join().expect("a thread that waits doesn't panic");
     }
-    started.map_err(|source| StartError::Threads { started: count, needed, source })
+    started.map_err(|source| StartError::Threads { started: count, needed, source })?;
+    reserved.map_err(|_| StartError::Memory { needed_bytes: memory_bytes })
 }
 
 fn check_processors(specs: &[ShardSpec]) -> Result<(), StartError> {

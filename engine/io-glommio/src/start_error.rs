@@ -88,6 +88,14 @@ pub enum StartError {
         /// Why not another one.
         source: io::Error,
     },
+    /// Too little memory may be had.
+    #[error(
+        "{needed_bytes} bytes of memory for direct I/O can't be had: allow the process more (ulimit -v), or start fewer shards"
+    )]
+    Memory {
+        /// What all shards need.
+        needed_bytes: usize,
+    },
     /// A thread could not be started.
     #[error("a shard's thread could not be started: {0}")]
     Thread(#[source] io::Error),

@@ -77,6 +77,19 @@ fn threads_that_may_not_be_started_are_an_error() {
 }
 
 #[test]
+fn memory_that_may_not_be_had_is_an_error() {
+    if !is_child() {
+        let (held, said) = in_child("memory_that_may_not_be_had_is_an_error");
+        assert!(held, "{said}");
+        return;
+    }
+    lower(Resource::As, 2 << 30);
+    let folder = folder();
+    let error = run(vec![spec("one")], 1 << 30, folder.path(), |_, _| async {}).unwrap_err();
+    assert!(matches!(error, StartError::Memory { needed_bytes: 0xC000_0000 }), "{error}");
+}
+
+#[test]
 fn a_data_folder_that_is_not_there_is_named() {
     let missing = folder().path().join("missing");
     let error = run(vec![spec("one")], IO_MEMORY_BYTES, &missing, |_, _| async {}).unwrap_err();
