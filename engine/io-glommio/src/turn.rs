@@ -53,10 +53,19 @@ pub(crate) async fn give_way() {
 
 /// Waits until the rings have been looked at once.
 pub(crate) async fn look_at_rings() {
-    while !waited_for(Timer::new(AN_INSTANT)).await {}
+    look_at_rings_by(Timer::new).await;
 }
 
-/// Whether the timer had to be waited for: on a busy host it may be over when first polled.
+/// As [`look_at_rings`], by timers that `make` makes. Where making one takes long (slow clocks, memory that is hard to
+/// get), it is over before it is polled: so each next one is twice as long, and one of them is waited for.
+async fn look_at_rings_by(make: impl Fn(Duration) -> Timer) {
+    let mut instant = AN_INSTANT;
+    while !waited_for(make(instant)).await {
+        instant = instant.saturating_mul(2);
+    }
+}
+
+/// Whether the timer had to be waited for.
 async fn waited_for(mut timer: Timer) -> bool {
     let mut waited = false;
     poll_fn(|context| {
@@ -142,6 +151,18 @@ mod tests {
             lates[10]
         });
         assert!(late.unwrap() < PREEMPT);
+    }
+
+    #[test]
+    fn timers_that_are_slow_to_make_keep_no_task_from_giving_way() {
+        on_shard(|_, _| {
+            look_at_rings_by(|instant| {
+                let (timer, before) = (Timer::new(instant), clock::now());
+                while clock::now().since(before) < 50 * AN_INSTANT {}
+                timer
+            })
+        })
+        .unwrap();
     }
 
     #[test]
