@@ -9,7 +9,7 @@ use core::time::Duration;
 use broker::Cluster;
 use std::net::SocketAddr;
 
-use engine_io::{Io, ListenMode, Listener, SendPiece, Stream, StreamWriter};
+use engine_io::{Io, ListenMode, Listener, SendPiece, Stream, StreamReader, StreamWriter};
 use engine_record::{Compression, Offset, PartitionIndex};
 use net_client::admin::AdminError;
 use net_client::connection::ConnectError;
@@ -226,6 +226,34 @@ fn who_speaks_something_else_at_a_brokers_port_is_named() {
         let opening = Connection::open(&io, SocketAddr::new(address, 9_092), settings);
         let error = sim.block_on(opening).err().unwrap();
         assert!(matches!(error, ConnectError::Other(other) if other == known), "{error}");
+    }
+}
+
+#[test]
+fn who_answers_brokers_with_nothing_is_greeted_in_other_ways() {
+    for (greeting, answer, known) in [
+        (0x16, b"\x15\x03\x03\x00\x02\x02\x28".as_slice(), Some(OtherProtocol::Tls)),
+        (b'G', b"HTTP/1.0 404 Not Found\r\n", Some(OtherProtocol::Http)),
+        (b'?', b"", None),
+    ] {
+        let sim = Sim::new(13);
+        let speaker = sim.node();
+        let (there, at) = (speaker.io(), SocketAddr::new(speaker.address(), 9_092));
+        let _task = speaker.io().spawn(async move {
+            let listener = there.listen(at, ListenMode::Exclusive).await.unwrap();
+            loop {
+                let (mut reader, mut writer) = listener.accept().await.unwrap().split();
+                let (_received, begun) = reader.receive_exactly(Vec::new(), 1).await;
+                if begun == [greeting] {
+                    writer.send(vec![SendPiece::Owned(answer.to_vec())]).await.unwrap();
+                    // What is sent is read before the connection ends.
+                    let _ended = reader.receive_exactly(Vec::new(), 1_000).await;
+                }
+            }
+        });
+        let io = sim.node().io();
+        let asking = OtherProtocol::ask(&io, at, Duration::from_secs(1));
+        assert_eq!(sim.block_on(asking), known);
     }
 }
 

@@ -5,6 +5,8 @@ mod harness;
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -38,6 +40,32 @@ fn a_start_that_is_refused_makes_no_folder() {
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("--stats-file missing/stats.json: "), "{said}");
     assert!(is_empty(below.path()));
+}
+
+/// A server that resets every connection but those that begin with a handshake of TLS, as common libraries do.
+fn begin_to_speak_tls() -> SocketAddr {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    let speak = move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut begun = [0];
+            if stream.read_exact(&mut begun).is_ok() && begun == [0x16] {
+                stream.write_all(b"\x15\x03\x03\x00\x02\x02\x28").unwrap();
+            }
+        }
+    };
+    std::thread::Builder::new().spawn(speak).unwrap();
+    address
+}
+
+#[test]
+fn the_doctor_names_tls_where_it_is_spoken() {
+    let below = harness::folder();
+    let address = begin_to_speak_tls().to_string();
+    let (code, said) = refusal(below.path(), &["doctor", "listeners", "--from", &address]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains(&format!("no broker answers at {address}: TLS is spoken there")), "{said}");
 }
 
 #[test]

@@ -8,7 +8,8 @@ use core::time::Duration;
 use clap::Args;
 use engine_io::together;
 use engine_io_glommio::GlommioIo;
-use net_client::{Client, ClientError, ClientSettings, ConnectionSettings, Endpoint};
+use net_client::connection::ConnectError;
+use net_client::{Client, ClientError, ClientSettings, ConnectionSettings, Endpoint, OtherProtocol};
 use net_wire::ErrorCode;
 use net_wire::messages::list_offsets::{
     LATEST, ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic,
@@ -23,6 +24,8 @@ use crate::output::{Counted, print};
 
 /// How long a step to one address may take.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long an answer in another protocol is waited for.
+const GREETING_PATIENCE: Duration = Duration::from_secs(2);
 /// The flag that names the first address.
 const FROM: &str = "--from";
 /// So many addresses are tried at a time.
@@ -93,8 +96,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 async fn look(io: GlommioIo, found: Found) -> Result<Findings, Failure> {
-    let Told { cluster, brokers } =
-        ask_first(&io, &found).await.map_err(|error| failed_client(&error, FROM))?;
+    let Told { cluster, brokers } = match ask_first(&io, &found).await {
+        Ok(told) => told,
+        Err(error) => return Err(failed_client(&explained(&io, &found, error).await, FROM)),
+    };
     let verdicts = RefCell::new(vec![Verdict::TimedOut; brokers.len()]);
     let tries = brokers.iter().enumerate().map(|(at, broker)| {
         let (io, found, cluster, verdicts) = (&io, &found, &cluster, &verdicts);
@@ -152,7 +157,29 @@ async fn try_broker(io: &GlommioIo, found: &Found, broker: &Broker, cluster: &st
     let client = client(io, ClientSettings { bootstrap: vec![broker.endpoint.clone()], ..settings });
     let verdict = verdict(&client, broker, cluster).await;
     client.close();
-    verdict.unwrap_or_else(|error| Verdict::of(&error))
+    match verdict {
+        Ok(verdict) => verdict,
+        Err(error) => Verdict::of(&explained(io, found, error).await),
+    }
+}
+
+/// The error, with what is spoken where somebody takes connections and says nothing that an answer begins with.
+async fn explained(io: &GlommioIo, found: &Found, error: ClientError) -> ClientError {
+    let Some(endpoint) = taken_without_answer(&error) else { return error };
+    for address in found.resolver().resolve(&endpoint).await.unwrap_or_default() {
+        if let Some(other) = OtherProtocol::ask(io, address, GREETING_PATIENCE).await {
+            return ClientError::Connect { endpoint, cause: ConnectError::Other(other) };
+        }
+    }
+    error
+}
+
+fn taken_without_answer(error: &ClientError) -> Option<Endpoint> {
+    if let ClientError::NoneReached(errors) = error {
+        return errors.last().and_then(taken_without_answer);
+    }
+    let ClientError::Connect { endpoint, cause } = error else { return None };
+    matches!(cause, ConnectError::Silent | ConnectError::NoAnswer).then(|| endpoint.clone())
 }
 
 async fn verdict(client: &Client<GlommioIo>, broker: &Broker, cluster: &str) -> Result<Verdict, ClientError> {
