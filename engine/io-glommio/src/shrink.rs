@@ -20,7 +20,7 @@ const REST_MAX: Duration = Duration::from_millis(5);
 /// between, and is followed by a rest.
 pub(crate) async fn resize(pool: &Pool, file: Arc<OwnedFd>, mut bytes: u64, target: u64) -> io::Result<()> {
     loop {
-        bytes = target.max(bytes.saturating_sub(SHRINK_STEP_BYTES));
+        bytes = next_end(bytes, target);
         let (shared, begun_at) = (Arc::clone(&file), clock::now());
         pool.run(move || rustix::io::retry_on_intr(|| rustix::fs::ftruncate(&shared, bytes))).await?;
         if bytes == target {
@@ -30,6 +30,13 @@ pub(crate) async fn resize(pool: &Pool, file: Arc<OwnedFd>, mut bytes: u64, targ
     }
 }
 
+/// Where the next step ends: at a multiple of the step. A cut in the middle of a cached page makes zeros of the rest of that
+/// page, and sockets still have pages of it that no reader holds any more: what was sent from a file goes out of these pages.
+/// A page of the cache is no larger than a step, and begins at a multiple of its size; whole ones leave the cache as they are.
+fn next_end(bytes: u64, target: u64) -> u64 {
+    target.max(bytes.saturating_sub(1) / SHRINK_STEP_BYTES * SHRINK_STEP_BYTES)
+}
+
 fn rest_after(step: Duration) -> Duration {
     (step * RESTS).min(REST_MAX)
 }
@@ -37,6 +44,25 @@ fn rest_after(step: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_step_cuts_a_page_that_a_socket_may_still_have() {
+        const STEP: u64 = SHRINK_STEP_BYTES;
+        assert!(STEP.is_power_of_two(), "pages of the cache are of such sizes");
+        for bytes in [1, 4_095, STEP - 1, STEP, STEP + 1, 5 * STEP, 5 * STEP + 3_273] {
+            let mut end = bytes;
+            while end > 0 {
+                let next = next_end(end, 0);
+                assert!(
+                    next < end && end - next <= STEP && next.is_multiple_of(STEP),
+                    "from {end} to {next}"
+                );
+                end = next;
+            }
+        }
+        assert_eq!(next_end(3 * STEP, 3 * STEP - 5), 3 * STEP - 5, "what is asked for is reached");
+        assert_eq!(next_end(5, 9), 9, "also upwards");
+    }
 
     #[test]
     fn what_frees_space_leaves_the_drive_to_others_for_most_of_the_time() {
