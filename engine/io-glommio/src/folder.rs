@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use engine_io::FileSystemSpace;
 use rustix::fs::Advice;
 
-use crate::shrink::SHRINK_STEP_BYTES;
+use crate::shrink;
 
 /// Reads a file of at most `bytes_max` bytes.
 pub(crate) fn read_file(path: &Path, bytes_max: usize) -> io::Result<Vec<u8>> {
@@ -153,7 +153,7 @@ pub(crate) fn flush_folder(path: &Path) -> io::Result<()> {
 /// The name goes first: a crash in between leaves no shortened file under it.
 pub(crate) fn unlink(path: &Path) -> io::Result<Option<(Arc<OwnedFd>, u64)>> {
     let bytes = fs::symlink_metadata(path)?.len();
-    let large = bytes > SHRINK_STEP_BYTES;
+    let large = bytes > shrink::step_bytes();
     let file = if large { OpenOptions::new().write(true).open(path).ok() } else { None };
     fs::remove_file(path)?;
     Ok(file.filter(|file| names_left(file) == Some(0)).map(|file| (Arc::new(file.into()), bytes)))

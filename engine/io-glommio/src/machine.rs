@@ -4,7 +4,7 @@
 use std::fs;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::Mutex;
 use std::thread;
 
 use rustix::process::{Resource, getrlimit};
@@ -35,27 +35,25 @@ pub(crate) fn check(specs: &[ShardSpec], io_memory_bytes: usize) -> Result<(), S
     check_locked_memory()?;
     check_descriptors(specs.len() as u64)?;
     check_ring()?;
-    check_room(specs.len() * THREADS_PER_SHARD, specs.len() * io_memory_bytes.saturating_mul(RING_MEMORIES))
+    let memory_bytes = io_memory_bytes.saturating_mul(RING_MEMORIES).saturating_mul(specs.len());
+    check_room(specs.len() * THREADS_PER_SHARD, memory_bytes)
 }
 
 /// Starts so many threads at once, asks for so much memory, and gives both back: the runtime panics where it can't have
 /// them.
 fn check_room(needed: usize, memory_bytes: usize) -> Result<(), StartError> {
-    let (hold, held) = mpsc::channel::<()>();
-    let held = Arc::new(Mutex::new(held));
-    let mut threads = Vec::with_capacity(needed);
-    let started = (0..needed).try_for_each(|_| {
-        let held = Arc::clone(&held);
-        let until_told = move || drop(held.lock().map(|held| held.recv()));
-        threads.push(thread::Builder::new().spawn(until_told)?);
-        Ok(())
+    let (gate, mut count) = (Mutex::new(()), 0);
+    let (started, reserved) = thread::scope(|scope| {
+        let closed = gate.lock();
+        let started = (0..needed).try_for_each(|_| {
+            thread::Builder::new().spawn_scoped(scope, || drop(gate.lock()))?;
+            count += 1;
+            Ok(())
+        });
+        let reserved = Vec::<u8>::new().try_reserve_exact(memory_bytes);
+        drop(closed);
+        (started, reserved)
     });
-    let reserved = Vec::<u8>::new().try_reserve_exact(memory_bytes);
-    drop(hold);
-    let count = threads.len();
-    for thread in threads {
-        thread.join().expect("a thread that waits doesn't panic");
-    }
     started.map_err(|source| StartError::Threads { started: count, needed, source })?;
     reserved.map_err(|_| StartError::Memory { needed_bytes: memory_bytes })
 }

@@ -367,6 +367,30 @@ async fn send_and_compare(
     send.join().await;
 }
 
+/// The file is removed in steps when what was sent of it lies in the sockets' queues, in pages that the cache and the sockets
+/// share.
+#[test]
+fn what_was_sent_of_a_file_that_is_removed_arrives_as_it_was() {
+    on_shard(|io, folder| async move {
+        // A step of 2 MiB from the end backwards would end in the middle of a page that is sent.
+        let (bytes, sent) = (pattern((5 << 20) + 1_000), (3 << 20) - 50_000..(3 << 20) + 50_000);
+        for _ in 0..5 {
+            let path = folder.join("log");
+            std::fs::write(&path, &bytes).unwrap();
+            let file = io.open_send_file(&path).await.unwrap();
+            let (client, server) = pair(&io).await;
+            let ((reader_there, mut writer), (mut reader, _writer)) = (client.split(), server.split());
+            writer.send_file(&file, sent.start as u64, sent.len() as u64).await.unwrap();
+            io.remove_file(&path).await.unwrap();
+            drop((reader_there, writer));
+            assert!(
+                receive_all(&mut reader, 70_000).await == bytes[sent.clone()],
+                "it has changed on its way"
+            );
+        }
+    });
+}
+
 #[test]
 fn a_file_that_is_too_short_is_an_error() {
     on_shard(|io, folder| async move {

@@ -28,7 +28,9 @@ pub(crate) struct Partition<I: Io> {
     turn: Permits,
     /// One at a time adds a segment: one whose append was dropped goes on beside the next.
     pub(crate) adding: Permits,
-    /// One at a time removes segments, from either end. Taken before the turn.
+    /// One at a time removes files of segments, which may take long. Taken before the next two.
+    pub(crate) removing: Permits,
+    /// One at a time removes segments from the log, from either end. Taken before the turn.
     pub(crate) trimming: Permits,
     pub(crate) state: RefCell<State<I>>,
     /// An end moved, or the partition or the store has ended.
@@ -113,6 +115,7 @@ impl<I: Io> Partition<I> {
             shard: Rc::clone(shard),
             turn: Permits::new(1),
             adding: Permits::new(1),
+            removing: Permits::new(1),
             trimming: Permits::new(1),
             state: RefCell::new(state),
             moved: Signal::new(),
@@ -228,7 +231,7 @@ impl<I: Io> Partition<I> {
     pub(crate) async fn work_ended(&self) {
         loop {
             let moved = self.moved.wait();
-            if self.work.get() == 0 {
+            if !self.has_work() {
                 return;
             }
             moved.await;

@@ -45,7 +45,8 @@ pub(crate) struct Retired<I: Io> {
 impl<I: Io> Partition<I> {
     /// See [`crate::PartitionLog::delete_old_segments`].
     pub(crate) async fn delete_old_segments(self: &Rc<Self>) -> Result<Deleted, StoreError> {
-        let _no_truncation = self.trimming.acquire(1).await.map_err(|_| WaitError::Closed)?;
+        let _no_truncation = self.removing.acquire(1).await.map_err(|_| WaitError::Closed)?;
+        let trimming = self.trimming.acquire(1).await.map_err(|_| WaitError::Closed)?;
         let now = self.shard.io.timestamp();
         // Whoever has the turn may wait for the work to end: so the turn comes first.
         let turn = match self.retention_roll(now) {
@@ -64,6 +65,8 @@ impl<I: Io> Partition<I> {
             return Ok(Deleted::default());
         }
         self.record_start().await?;
+        // Clients that delete records don't wait for space to come back.
+        drop(trimming);
         Ok(self.remove_retired().await?)
     }
 
@@ -165,7 +168,7 @@ impl<I: Io> Partition<I> {
     /// reader that takes longer than readers may isn't waited for: its file ends where it is.
     async fn remove_retired(&self) -> Result<Deleted, DiskError> {
         let mut deleted = Deleted::default();
-        while !self.shard.is_closing()
+        while self.may_remove()
             && let Some((segment, bytes)) = self.next_retired()
         {
             self.shard.descriptors.close_idle(&segment);
@@ -184,13 +187,13 @@ impl<I: Io> Partition<I> {
     }
 
     /// Removes, in the background, the files that a deletion has left which a crash or a stop cut short. For a log that was
-    /// just opened; it isn't cut, and nothing else is deleted, before they are gone.
+    /// just opened; it isn't cut, and no other files of segments go, before they are gone.
     pub(crate) fn remove_behind(self: &Rc<Self>, left: Vec<PathBuf>) {
-        let Some(no_truncation) = self.trimming.try_acquire(1).filter(|_| !left.is_empty()) else { return };
+        let Some(no_truncation) = self.removing.try_acquire(1).filter(|_| !left.is_empty()) else { return };
         let (partition, work) = (Rc::clone(self), self.begin_work());
         self.shard.background.spawn(&self.shard.io, async move {
             for path in left {
-                if partition.shard.is_closing() || partition.is_deleted() {
+                if !partition.may_remove() {
                     break;
                 }
                 if let Err(error) = remove(&partition.shard.io, &path).await {
@@ -200,6 +203,11 @@ impl<I: Io> Partition<I> {
             }
             drop((no_truncation, work));
         });
+    }
+
+    /// Whether files are still to be removed one by one: a stop leaves them to the next start, a deletion takes all at once.
+    fn may_remove(&self) -> bool {
+        !self.shard.is_closing() && !self.is_deleted()
     }
 
     fn next_retired(&self) -> Option<(Rc<SegmentFile<I>>, u64)> {

@@ -29,6 +29,7 @@ const WINDOW_BYTES: usize = 1 << 20;
 impl<I: Io> Partition<I> {
     /// See [`crate::PartitionLog::truncate`].
     pub(crate) async fn truncate(self: &Rc<Self>, to: Offset) -> Result<(), StoreError> {
+        let _no_removal = self.removing.acquire(1).await.map_err(|_| WaitError::Closed)?;
         let _no_deletion = self.trimming.acquire(1).await.map_err(|_| WaitError::Closed)?;
         let _turn = self.turn().await?;
         self.come_to_rest().await?;

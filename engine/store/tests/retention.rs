@@ -244,6 +244,27 @@ fn neither_a_stop_nor_the_next_start_waits_for_the_removal_of_many_segments() {
 }
 
 #[test]
+fn a_client_that_deletes_records_does_not_wait_for_space_to_come_back() {
+    let machine = machine(311);
+    let (_store, log) = machine.start_one();
+    let model = filled(&machine, &log, 200);
+    let deleting = log.clone();
+    let _task = machine.node.io().spawn(async move { drop(deleting.delete_old_segments().await) });
+    let all = files(&machine, "log").len();
+    while files(&machine, "log").len() == all {
+        machine.pause(Duration::from_micros(20));
+    }
+    let end = model.end().value();
+    assert_eq!(delete_records(&machine, &log, end - 1).unwrap(), end - 1);
+    let left = files(&machine, "log").len();
+    assert!(left > all / 2, "{left} of {all} are left");
+    machine.pause(REMOVAL);
+    delete(&machine, &log);
+    assert_eq!(files(&machine, "log").len(), 1);
+    check(&machine, &log, &model);
+}
+
+#[test]
 fn a_log_may_be_appended_to_and_deleted_while_what_a_stop_has_left_is_removed() {
     for (seed, micros) in (1_500..).zip((0..2_000).step_by(97)) {
         let machine = machine(seed);

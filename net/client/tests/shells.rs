@@ -5,10 +5,9 @@
 mod broker;
 
 use core::time::Duration;
-
-use broker::Cluster;
 use std::net::SocketAddr;
 
+use broker::Cluster;
 use engine_io::{Io, ListenMode, Listener, SendPiece, Stream, StreamReader, StreamWriter};
 use engine_record::{Compression, Offset, PartitionIndex};
 use net_client::admin::AdminError;

@@ -23,7 +23,8 @@ use crate::request_memory;
 use crate::retention;
 use crate::shard::Shard;
 
-/// How much of the limit of an orderly stop is for connections to end once they are closed.
+/// How much of the limit of an orderly stop is for connections to end once they are closed. And how long removals may go on
+/// once they have.
 const CLOSING: Duration = Duration::from_millis(500);
 
 /// Runs one shard on this executor until it is stopped or its storage fails.
@@ -193,7 +194,8 @@ impl<I: Io> Serving<I> {
         shard.close_partitions();
         self.connections.join_until(io, until).await;
         self.following.cancel();
-        shard.background().join_until(io, until).await;
+        // What is removed stops only once its store closes.
+        shard.background().join_until(io, until.min(io.now().after(CLOSING))).await;
     }
 }
 
